@@ -1,0 +1,229 @@
+"""The configuration of a run as typed values: what Hydra's YAML files are checked against.
+
+Plain dataclasses and nothing else, so that every layer may import this module and none pays for it. Combinations that cannot be
+meant are refused in ``bertlab.validation``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class ModelConfig:
+    """The size of a model and its regularisation; the defaults are BERT-base as released."""
+
+    name: str = "base"
+    layers: int = 12
+    hidden: int = 768
+    heads: int = 12
+    intermediate: int | None = None  # feed-forward width; None is 4 * hidden, as in the paper
+    positions: int = 512  # rows of the position table: the longest sequence
+    segments: int = 2
+    activation: str = "gelu"  # gelu (the exact one, by erf) | gelu_tanh | relu
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    epsilon: float = 1e-12
+    initializer_range: float = 0.02
+
+
+@dataclass
+class BackboneConfig:
+    """What turns embeddings into contextual states."""
+
+    kind: str = "transformer"  # transformer | bilstm | cbow
+    directions: str = "auto"  # of a bilstm under ltr or rtl: auto | both | forward | backward
+    window: int | None = None  # of cbow: words on either side that are averaged; None is the whole sequence
+
+
+@dataclass
+class NormConfig:
+    """The normalisation and where it stands in a block."""
+
+    kind: str = "layer"  # layer | batch
+    placement: str = "post"  # post, as in the paper | pre
+    momentum: float = 0.1  # of batch: the share of the newest batch in the running statistics
+
+
+@dataclass
+class ObjectiveConfig:
+    """What is predicted in pre-training."""
+
+    kind: str = "mlm_nsp"  # mlm_nsp | mlm | ltr | rtl
+    segments: str = "auto"  # pair | single | auto (pair with next-sentence prediction, else single)
+
+
+@dataclass
+class MaskingConfig:
+    """How positions are chosen and corrupted (masked-LM objectives only). The five rates add up to 1."""
+
+    rate: float = 0.15
+    mask: float = 0.8
+    keep: float = 0.1
+    random: float = 0.1
+    zero: float = 0.0  # the position's embedding is set to zero
+    noise: float = 0.0  # Gaussian noise is added to the position's embedding
+    noise_std: float = 1.0  # in standard deviations of the embedding table
+    whole_word: bool = False
+
+
+@dataclass
+class FilterConfig:
+    """Which documents and lines of a corpus are left out. None is no bound."""
+
+    min_words: int | None = None
+    max_words: int | None = None
+    duplicate_documents: bool = False  # drop exact repetitions of a document
+    duplicate_lines: bool = False  # drop exact repetitions of a line
+
+
+@dataclass
+class CorpusConfig:
+    """Where the raw text comes from and how documents are cut out of it."""
+
+    kind: str = "builtin"  # builtin | text | sentences | wikiextractor | jsonl | parquet | huggingface | mixture
+    path: str | None = None  # a file, a folder or a glob
+    column: str = "text"  # of jsonl, parquet, huggingface
+    split: str = "train"  # of huggingface
+    subset: str | None = None  # of huggingface: the data set's configuration name
+    sentence_splitting: str = "auto"  # auto (by the reader) | library | line
+    strict: bool = False  # stop at the first malformed input instead of counting and reporting it
+    held_out: float = 0.01  # share of the documents kept for validation (at least one document)
+    weight: float = 1.0  # in a mixture: how many times an epoch sees this source
+    filter: FilterConfig = field(default_factory=FilterConfig)
+    sources: dict[str, CorpusConfig] = field(default_factory=dict)  # of a mixture: name → corpus
+
+
+@dataclass
+class TokenizerConfig:
+    """A WordPiece vocabulary: trained on the corpus, or given as a file or a folder."""
+
+    vocab_size: int = 30522
+    lowercase: bool = True
+    path: str | None = None  # vocab.txt | tokenizer.json | a Hugging Face folder; None trains one
+
+
+@dataclass
+class StageConfig:
+    """A part of the training with one sequence length."""
+
+    share: float = 1.0  # of the optimizer steps
+    length: int = 128
+    sequences: int | None = None  # None: batch.sequences, or as many as keep the batch's tokens (``lengths.keep_tokens``)
+
+
+@dataclass
+class LengthsConfig:
+    """The sequence-length schedule. No stage at all: batch.length throughout."""
+
+    name: str = "constant"
+    stages: list[StageConfig] = field(default_factory=list)
+    keep_tokens: bool = False  # stages without ``sequences`` get batch.sequences * batch.length / length of them
+
+
+@dataclass
+class BatchConfig:
+    """The global batch of one optimizer step, whatever the number of devices."""
+
+    sequences: int = 256
+    length: int = 128
+    micro: int | None = None  # sequences a device works on at once; more are accumulated. None: all at once
+    short_probability: float = 0.1  # share of sequences cut to a random shorter length
+
+
+@dataclass
+class OptimizerConfig:
+    """Adam and its schedule. ``bert_adam`` is the released recipe, ``adamw`` the corrected one."""
+
+    kind: str = "bert_adam"  # bert_adam | adamw
+    lr: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-6
+    weight_decay: float = 0.01
+    clip: float | None = 1.0  # bound of the global gradient norm; None does not clip
+    warmup: float = 0.01  # share of the budget over which the rate rises linearly from 0
+    decay: str = "linear"  # linear, to 0 at the end, counted from step 0 | constant
+
+
+@dataclass
+class BudgetConfig:
+    """How long to train: exactly one of the three."""
+
+    steps: int | None = None
+    tokens: float | None = None  # positions fed: sequences * length, summed over the steps
+    minutes: float | None = None  # of training; the schedules follow the elapsed time
+
+
+@dataclass
+class ValidationConfig:
+    """Evaluation on held-out documents; the batches depend on the corpus and these values, never on the seed."""
+
+    every: int | None = None  # optimizer steps; None: twenty times in a run, and at the end
+    sequences: int = 512  # held-out sequences an evaluation, at each length
+    lengths: list[int] = field(default_factory=list)  # empty: every length of the schedule
+
+
+@dataclass
+class CheckpointConfig:
+    """When the complete state is saved besides at the end and at an interruption."""
+
+    every: int | None = None  # steps between saves of the last state; None: once in about two minutes
+    keep_every: int | None = None  # also keep the weights of every k-th step, for curves over training
+
+
+@dataclass
+class TrainerConfig:
+    """The machine's side of a run. Only ``precision`` can change a number beyond rounding and is part of a run's identity."""
+
+    accelerator: str = "auto"  # auto | cpu | gpu
+    devices: int = 1
+    precision: str = "fp32"  # fp32 | bf16
+    compile: bool = False  # torch.compile
+    threads: int | None = None  # of a CPU run; None: every core
+    workers: int | None = None  # processes that make batches; None: 0 on a CPU, 4 on a GPU
+    log_every: int = 50  # steps between lines of metrics.jsonl
+    progress: bool = True
+
+
+@dataclass
+class LoggerConfig:
+    """Where the run is mirrored. metrics.jsonl in the run's folder is written whatever this says."""
+
+    kind: str = "wandb"  # wandb | none
+    project: str = "bertlab"
+    entity: str | None = None
+    group: str | None = None
+    tags: list[str] = field(default_factory=list)
+
+
+@dataclass
+class PathsConfig:
+    """Where things are written."""
+
+    runs: str = "runs"
+    cache: str | None = None  # None: $BERTLAB_CACHE, else the user's cache folder
+
+
+@dataclass
+class PretrainConfig:
+    """Everything that ``bertlab pretrain`` takes."""
+
+    model: ModelConfig = field(default_factory=ModelConfig)
+    backbone: BackboneConfig = field(default_factory=BackboneConfig)
+    norm: NormConfig = field(default_factory=NormConfig)
+    objective: ObjectiveConfig = field(default_factory=ObjectiveConfig)
+    masking: MaskingConfig = field(default_factory=MaskingConfig)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)
+    batch: BatchConfig = field(default_factory=BatchConfig)
+    lengths: LengthsConfig = field(default_factory=LengthsConfig)
+    optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
+    budget: BudgetConfig = field(default_factory=BudgetConfig)
+    validation: ValidationConfig = field(default_factory=ValidationConfig)
+    checkpointing: CheckpointConfig = field(default_factory=CheckpointConfig)
+    trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    logger: LoggerConfig = field(default_factory=LoggerConfig)
+    paths: PathsConfig = field(default_factory=PathsConfig)
+    scale: str = "laptop"
+    seed: int = 1

@@ -1,0 +1,22 @@
+"""The one exception that a user is meant to see: a sentence that says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UserError(Exception):
+    """A mistake in what the user gave (a key, a file, a combination). The command line prints it without a traceback."""
+
+
+def nearest(word: str, choices: Iterable[str], count: int = 3) -> list[str]:
+    """The entries of ``choices`` that look most like ``word``, best first; at most ``count``, possibly none."""
+    return difflib.get_close_matches(word, list(choices), n=count, cutoff=0.5)
+
+
+def unknown(what: str, word: str, choices: Iterable[str]) -> UserError:
+    """The error for a name that is none of ``choices``: it offers the nearest ones, or all when none is near."""
+    known = sorted(choices)
+    offered = nearest(word, known) or known
+    return UserError(f"Unknown {what} {word!r}: did you mean {' or '.join(offered)}?")

@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real corpora and labelled tasks beside the checkout (or $BERTLAB_SHARED_DATA)."""
+    folder = Path(os.environ.get("BERTLAB_SHARED_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"the development data is not here: no folder {folder}")
+    return folder
