@@ -20,3 +20,11 @@ def unknown(what: str, word: str, choices: Iterable[str]) -> UserError:
     known = sorted(choices)
     offered = nearest(word, known) or known
     return UserError(f"Unknown {what} {word!r}: did you mean {' or '.join(offered)}?")
+
+
+class RunFailed(UserError):
+    """A training whose numbers stopped making sense (not finite, or diverging); its folder says so in ``failed.json``."""
+
+
+class Interrupted(SystemExit):
+    """A training that was asked to stop by a signal and saved its state; ``code`` is the shell's: 130 or 143."""

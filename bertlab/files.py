@@ -1,0 +1,49 @@
+"""Files that are either wholly there or not there: written under a temporary name, flushed to the disk, then renamed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+
+@contextmanager
+def written_atomically(path: Path) -> Iterator[IO[bytes]]:
+    """A binary file to write to; it appears as ``path`` when the block ends without an exception, and never in part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def write_atomically(path: Path, data: bytes | str) -> None:
+    """Write ``data`` (text as UTF-8) to ``path``; a reader sees the old file or the new one, whatever happens in between."""
+    with written_atomically(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as indented JSON to ``path``, atomically."""
+    write_atomically(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a rename inside ``folder`` survive a power cut (where the system lets folders be flushed)."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
