@@ -1,0 +1,173 @@
+"""From a command's arguments to checked configurations: the Hydra side of the command line.
+
+Hydra composes and sweeps; it neither changes the working directory nor writes folders of its own, and its logging stays silent.
+With Hydra's own sweeper and launcher the jobs of a multirun are first composed and validated, all of them, and then run here one
+after the other; a launcher or sweeper that the user chose (``hydra/launcher=…``) runs them itself.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from bertlab.arguments import Arguments
+from bertlab.config import PretrainConfig
+from bertlab.errors import UserError
+from bertlab.groups import PRIMARY, choices
+from bertlab.keys import check_key, words_for
+from bertlab.overrides import prepare_overrides
+from bertlab.resources import conf_folder
+
+SCHEMA = "pretrain_schema"  # the name under which YAML files find the dataclasses
+
+# Hydra writes a folder and a log file for every job unless told otherwise; a run's folder is bertlab's own.
+_QUIET = {
+    "hydra.output_subdir": "null",
+    "hydra.run.dir": ".",
+    "hydra.job.chdir": "false",
+    "hydra/job_logging": "none",
+    "hydra/hydra_logging": "none",
+}
+
+
+@dataclass
+class Job:
+    """One composed configuration, and the overrides that give it."""
+
+    config: PretrainConfig
+    overrides: list[str]
+
+
+def compose(
+    arguments: Arguments, base: Mapping[str, Any] | None = None, launched: Callable[[Job], None] | None = None, schema: type = PretrainConfig
+) -> list[Job]:
+    """The jobs of a command: one, or several under ``-m``.
+
+    Under ``--cfg`` and ``--info`` Hydra prints what is asked for, and there is no job.
+
+    Args:
+        arguments: the command's.
+        base: a configuration to start from instead of the default choices, as a run's ``config.yaml`` has it.
+        launched: what a launcher of the user's choice calls for each job; there is then no job left to run.
+        schema: the dataclass that the configuration is an instance of.
+
+    Raises:
+        UserError: whatever is wrong with the arguments or with a configuration file.
+    """
+    folders = [*([arguments.config_dir] if arguments.config_dir else []), conf_folder()]
+    groups = choices(folders)
+    overrides = prepare_overrides(arguments.overrides, groups, arguments.multirun)
+    _register(schema, base, groups, overrides)
+    jobs: list[Job] = []
+
+    def task(composed: DictConfig) -> None:
+        chosen = HydraConfig.get().runtime.choices
+        job = Job(_to_config(composed, schema), _job_overrides())
+        if launched is None or (chosen["hydra/launcher"] == "basic" and chosen["hydra/sweeper"] == "basic"):
+            jobs.append(job)
+        else:
+            launched(job)
+
+    _run_hydra(task, arguments, overrides, "from_run" if base is not None else PRIMARY)
+    return jobs
+
+
+def _run_hydra(task: Callable[[DictConfig], None], arguments: Arguments, overrides: list[str], primary: str) -> None:
+    """Hand over to ``hydra.main`` as if the flags and overrides had been given to it."""
+    quiet = [f"{key}={value}" for key, value in _QUIET.items() if not any(o.lstrip("+").startswith(f"{key}=") for o in overrides)]
+    with tempfile.TemporaryDirectory(prefix="bertlab-") as scratch:  # Hydra leaves a multirun.yaml in the sweep's folder
+        if arguments.multirun and not any(override.startswith("hydra.sweep.dir=") for override in overrides):
+            quiet += [f"hydra.sweep.dir={scratch}", "hydra.sweep.subdir=."]
+        with _command_line([sys.argv[0], *arguments.hydra_flags(), *quiet, *overrides]), _errors_as_exceptions():
+            try:
+                hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=primary)(task)()
+            except (HydraException, OmegaConfBaseException) as error:
+                raise _as_user_error(error) from error
+
+
+def _register(schema: type, base: Mapping[str, Any] | None, groups: Mapping[str, Any], overrides: list[str]) -> None:
+    """Tell Hydra the dataclasses and, where a command starts from a run, that run's configuration."""
+    store = ConfigStore.instance()
+    store.store(name=SCHEMA, node=schema)
+    if base is None:
+        return
+    sections = [group for group in groups if "/" not in group and group in base]
+    # A choice that the user makes replaces the run's whole section: half of a mixture under a folder of text means nothing.
+    chosen = {override.partition("=")[0] for override in overrides}
+    kept = {key: value for key, value in base.items() if key not in chosen or key not in sections}
+    store.store(name="from_run", node={"defaults": [SCHEMA, "_self_", *({section: None} for section in sections)], **kept})
+
+
+def _to_config(composed: DictConfig, schema: type) -> PretrainConfig:
+    merged = OmegaConf.merge(OmegaConf.structured(schema), composed)  # a primary file of the user's own may not name the schema
+    config = OmegaConf.to_object(merged)
+    assert isinstance(config, PretrainConfig)
+    return config
+
+
+def _job_overrides() -> list[str]:
+    return [str(override) for override in HydraConfig.get().overrides.task]
+
+
+def _as_user_error(error: Exception) -> UserError:
+    """Hydra's and OmegaConf's complaints in one sentence that names the key."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, OmegaConfBaseException):
+        cause = cause.__cause__
+    key = getattr(cause, "full_key", None)
+    words = " ".join(str(error).split("\n    full_key")[0].split())
+    if cause is not None and key:
+        reason = str(cause).split("\n")[0]
+        return UserError(f"{key}: {reason}{_expected(key)}.")
+    return UserError(words if words.endswith(".") else words + ".")
+
+
+def _expected(key: str) -> str:
+    try:
+        return f"; it takes {words_for(check_key(key))}"
+    except UserError:
+        return ""
+
+
+@contextmanager
+def _command_line(words: list[str]) -> Iterator[None]:
+    before = sys.argv
+    sys.argv = words
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+@contextmanager
+def _errors_as_exceptions() -> Iterator[None]:
+    """Without this variable Hydra prints its errors and exits."""
+    before = os.environ.get("HYDRA_FULL_ERROR")
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["HYDRA_FULL_ERROR"]
+        else:
+            os.environ["HYDRA_FULL_ERROR"] = before
+
+
+def run_folder_config(folder: Path) -> dict[str, Any]:
+    """The ``config.yaml`` of a run's folder."""
+    loaded = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+    assert isinstance(loaded, dict)
+    return {str(key): value for key, value in loaded.items()}

@@ -1,0 +1,101 @@
+"""The choices that configuration files offer: a folder is a group, a file in it a choice. Read without Hydra, for help and completion."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PRIMARY = "pretrain"  # the file that names the default choice of every group
+
+_COMMAND = re.compile(r"^bertlab\s")  # by custom the first comment line of a file is the command that uses it
+_OVERRIDE = re.compile(r"^override\s+/?(\S+)$")
+
+
+def choices(folders: Sequence[Path]) -> dict[str, dict[str, Path]]:
+    """Group → choice → file, over all ``folders``; where two have the same choice the first folder's file counts.
+
+    A nested file ``corpus/wiki/en.yaml`` is both the choice ``wiki/en`` of ``corpus`` and the choice ``en`` of ``corpus/wiki``.
+    """
+    found: dict[str, dict[str, Path]] = {}
+    for folder in folders:
+        for file in sorted(folder.rglob("*.yaml")):
+            parts = file.relative_to(folder).with_suffix("").parts
+            for depth in range(1, len(parts)):
+                found.setdefault("/".join(parts[:depth]), {}).setdefault("/".join(parts[depth:]), file)
+    return found
+
+
+def description(file: Path) -> str:
+    """What a choice is, in one line: the first comment line of its file that is not the command that uses it."""
+    for line in _leading_comments(file):
+        if line and not _COMMAND.match(line) and not line.startswith("@package"):
+            return line
+    return ""
+
+
+def default_choices(folders: Sequence[Path], primary: str = PRIMARY) -> dict[str, str]:
+    """Group → the choice taken when the command names none, with what the default scale chooses."""
+    chosen: dict[str, str] = {}
+    _follow(_read(folders, f"{primary}.yaml"), folders, chosen)
+    return chosen
+
+
+def default_values(folders: Sequence[Path], primary: str = PRIMARY) -> dict[str, Any]:
+    """What the default choices set, as a nested mapping: a group's file under the group's name, a ``_global_`` file at the top."""
+    values: dict[str, Any] = {}
+    for group, choice in default_choices(folders, primary).items():
+        file = choices(folders).get(group, {}).get(choice)
+        if file is None:
+            continue
+        content = {key: value for key, value in (_load(file) or {}).items() if key != "defaults"}
+        is_global = any(line.startswith("@package _global_") for line in _leading_comments(file))
+        _overlay(values, content if is_global else {group: content})
+    return values
+
+
+def _follow(defaults: list[Any], folders: Sequence[Path], chosen: dict[str, str]) -> None:
+    """Enter what a defaults list chooses into ``chosen``, and what the chosen files override in turn."""
+    for entry in defaults:
+        for key, choice in entry.items() if isinstance(entry, Mapping) else ():
+            if choice is None:
+                continue
+            overriding = _OVERRIDE.match(key)
+            group = overriding.group(1) if overriding else key.removeprefix("/")
+            chosen[group] = str(choice)
+            if not overriding:
+                _follow(_read(folders, f"{group}/{choice}.yaml"), folders, chosen)
+
+
+def _read(folders: Sequence[Path], name: str) -> list[Any]:
+    """The defaults list of the first file of that name."""
+    for folder in folders:
+        if (folder / name).is_file():
+            return list((_load(folder / name) or {}).get("defaults", []))
+    return []
+
+
+def _load(file: Path) -> Any:
+    return yaml.safe_load(file.read_text(encoding="utf-8"))
+
+
+def _leading_comments(file: Path) -> Iterator[str]:
+    """The lines of the comment that opens a file, without their ``#``."""
+    with file.open(encoding="utf-8") as lines:
+        for line in lines:
+            if not line.startswith("#"):
+                return
+            yield line.lstrip("#").strip()
+
+
+def _overlay(below: dict[str, Any], above: Mapping[str, Any]) -> None:
+    for key, value in above.items():
+        if isinstance(value, Mapping):
+            inner = below.setdefault(key, {})
+            if isinstance(inner, dict):
+                _overlay(inner, value)
+                continue
+        below[key] = value

@@ -1,0 +1,299 @@
+"""What cannot be meant is refused here, before anything heavy is imported: one sentence that names the keys and what to change."""
+
+from __future__ import annotations
+
+import glob
+import math
+from collections.abc import Callable, Iterable
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+from bertlab.config import CorpusConfig, MaskingConfig, PretrainConfig
+from bertlab.errors import UserError, unknown
+
+# The words that a key of words can hold. Completion offers them as well.
+WORDS: dict[str, tuple[str, ...]] = {
+    "model.activation": ("gelu", "gelu_tanh", "relu"),
+    "backbone.kind": ("transformer", "bilstm", "cbow"),
+    "backbone.directions": ("auto", "both", "forward", "backward"),
+    "norm.kind": ("layer", "batch"),
+    "norm.placement": ("post", "pre"),
+    "objective.kind": ("mlm_nsp", "mlm", "ltr", "rtl"),
+    "objective.segments": ("auto", "pair", "single"),
+    "corpus.kind": ("builtin", "text", "sentences", "wikiextractor", "jsonl", "parquet", "huggingface", "mixture"),
+    "corpus.sentence_splitting": ("auto", "library", "line"),
+    "optimizer.kind": ("bert_adam", "adamw"),
+    "optimizer.decay": ("linear", "constant"),
+    "trainer.accelerator": ("auto", "cpu", "gpu"),
+    "trainer.precision": ("fp32", "bf16"),
+    "logger.kind": ("wandb", "none"),
+}
+
+# Numbers with a bound. A key that may be null is bounded only where it is not.
+_POSITIVE = """
+    model.layers model.hidden model.heads model.intermediate model.positions model.segments model.epsilon model.initializer_range
+    backbone.window masking.noise_std batch.sequences batch.length batch.micro
+    optimizer.lr optimizer.epsilon optimizer.clip budget.steps budget.tokens budget.minutes
+    validation.every validation.sequences checkpointing.every checkpointing.keep_every trainer.devices trainer.threads trainer.log_every
+""".split()
+_NOT_NEGATIVE = ("optimizer.weight_decay", "trainer.workers", "seed")
+_BELOW_ONE = ("model.dropout", "model.attention_dropout", "optimizer.beta1", "optimizer.beta2", "optimizer.warmup")
+_SHARES = ("masking.rate", "masking.mask", "masking.keep", "masking.random", "masking.zero", "masking.noise", "batch.short_probability")
+_CORRUPTIONS = ("mask", "keep", "random", "zero", "noise")
+
+_LEAST_VOCABULARY = 100  # an alphabet and its continuations alone are about as many
+_LEAST_LENGTH = {"single": 3, "pair": 5}  # [CLS] word [SEP], [CLS] word [SEP] word [SEP]
+_TOLERANCE = 1e-6  # of sums of shares that a user wrote in decimals
+
+
+def validate(config: PretrainConfig) -> list[str]:
+    """Refuse what cannot be meant.
+
+    Returns:
+        Warnings: sentences about what will run but may not be what was meant.
+
+    Raises:
+        UserError: the first thing found wrong.
+    """
+    _check_words(config)
+    _check_numbers(config)
+    _check_model(config)
+    _check_objective(config)
+    _check_masking(config)
+    _check_lengths(config)
+    _check_batch(config)
+    _check_budget(config)
+    _check_corpus(config.corpus, "corpus")
+    _check_tokenizer(config)
+    return list(_warnings(config))
+
+
+def segments_of(config: PretrainConfig) -> str:
+    """``pair`` or ``single``: whether a sequence has a second segment."""
+    if config.objective.segments != "auto":
+        return config.objective.segments
+    return "pair" if config.objective.kind == "mlm_nsp" else "single"
+
+
+def sequence_lengths(config: PretrainConfig) -> list[int]:
+    """The lengths of the schedule, in its order."""
+    return [stage.length for stage in config.lengths.stages] or [config.batch.length]
+
+
+def _is_masked(config: PretrainConfig) -> bool:
+    return config.objective.kind in ("mlm", "mlm_nsp")
+
+
+def _value(config: PretrainConfig, key: str) -> Any:
+    return reduce(getattr, key.split("."), config)
+
+
+def _check_words(config: PretrainConfig) -> None:
+    for key, words in WORDS.items():
+        if (value := _value(config, key)) not in words:
+            raise unknown(key, value, words)
+
+
+def _check_numbers(config: PretrainConfig) -> None:
+    def demand(keys: Iterable[str], holds: Callable[[float], bool], words: str) -> None:
+        for key in keys:
+            value = _value(config, key)
+            if value is not None and not (math.isfinite(value) and holds(value)):
+                raise UserError(f"{key}={value} must be {words}.")
+
+    demand(_POSITIVE, lambda value: value > 0, "more than 0")
+    demand(_NOT_NEGATIVE, lambda value: value >= 0, "0 or more")
+    demand(_BELOW_ONE, lambda value: 0 <= value < 1, "at least 0 and less than 1")
+    demand(_SHARES, lambda value: 0 <= value <= 1, "a share between 0 and 1")
+    demand(["norm.momentum"], lambda value: 0 < value <= 1, "more than 0 and at most 1")
+
+
+def _check_model(config: PretrainConfig) -> None:
+    model, backbone = config.model, config.backbone
+    if backbone.kind == "transformer" and model.hidden % model.heads:
+        raise UserError(
+            f"model.hidden={model.hidden} cannot be divided among model.heads={model.heads}: choose a number of heads that divides it."
+        )
+    if backbone.kind == "bilstm" and model.hidden % 2 and backbone.directions not in ("forward", "backward"):
+        raise UserError(f"model.hidden={model.hidden} is odd, and backbone=bilstm gives each of its two directions half: make it even.")
+    if backbone.kind != "bilstm" and backbone.directions != "auto":
+        raise UserError(
+            f"backbone.directions={backbone.directions} is of backbone=bilstm only; backbone={backbone.kind} has no directions: leave it out."
+        )
+    if backbone.kind != "cbow" and backbone.window is not None:
+        raise UserError(f"backbone.window={backbone.window} is of backbone=cbow only: leave it out, or choose backbone=cbow.")
+
+
+def _check_objective(config: PretrainConfig) -> None:
+    kind, directions = config.objective.kind, config.backbone.directions
+    if kind == "mlm_nsp" and config.objective.segments == "single":
+        raise UserError(
+            "objective.segments=single leaves no second sentence to predict: choose objective=mlm for masked language modelling alone."
+        )
+    if segments_of(config) == "pair" and config.model.segments < 2:
+        raise UserError(f"model.segments={config.model.segments} has no row for the second segment of a pair: set model.segments=2.")
+    against = {"ltr": "backward", "rtl": "forward"}.get(kind)
+    if directions == against:
+        raise UserError(
+            f"backbone.directions={directions} under objective={kind} would read the very words that are to be predicted:"
+            f" choose backbone.directions={'forward' if kind == 'ltr' else 'backward'}, or leave it out."
+        )
+    if _is_masked(config) and directions in ("forward", "backward"):
+        raise UserError(
+            f"backbone.directions={directions} is for objective=ltr and objective=rtl; under objective={kind} a bilstm reads both ways:"
+            " leave it out, or change the objective."
+        )
+
+
+def _check_masking(config: PretrainConfig) -> None:
+    masking = config.masking
+    if not _is_masked(config):
+        if masking.whole_word:
+            raise UserError(
+                f"masking.whole_word=true means nothing under objective={config.objective.kind}, which masks no words: leave it out,"
+                " or choose objective=mlm."
+            )
+        return
+    if masking.rate == 0:
+        raise UserError(f"masking.rate=0 leaves nothing to predict under objective={config.objective.kind}: 0.15 is the paper's.")
+    rates = {name: getattr(masking, name) for name in _CORRUPTIONS}
+    if abs(sum(rates.values()) - 1) > _TOLERANCE:
+        listed = ", ".join(f"masking.{name}={rate:g}" for name, rate in rates.items())
+        raise UserError(f"The rates of what happens to a chosen word add up to {sum(rates.values()):g} and must add up to 1: {listed}.")
+
+
+def _check_lengths(config: PretrainConfig) -> None:
+    stages = config.lengths.stages
+    for index, stage in enumerate(stages):
+        for name in ("share", "length", "sequences"):
+            value = getattr(stage, name)
+            if value is not None and not value > 0:
+                raise UserError(f"lengths.stages.{index}.{name}={value} must be more than 0.")
+    if stages and abs(sum(stage.share for stage in stages) - 1) > _TOLERANCE:
+        raise UserError(f"The shares in lengths.stages add up to {sum(stage.share for stage in stages):g} and must add up to 1.")
+    named = [(f"lengths.stages.{i}.length", stage.length) for i, stage in enumerate(stages)] or [("batch.length", config.batch.length)]
+    named += [(f"validation.lengths.{i}", length) for i, length in enumerate(config.validation.lengths)]
+    least = _LEAST_LENGTH[segments_of(config)]
+    for key, length in named:
+        if length > config.model.positions:
+            raise UserError(
+                f"{key}={length} is longer than the position table (model.positions={config.model.positions}):"
+                f" shorten it, or set model.positions={length}."
+            )
+        if length < least:
+            raise UserError(f"{key}={length} is too short for a sequence with its special tokens: at least {least}.")
+
+
+def _check_batch(config: PretrainConfig) -> None:
+    for key, sequences in _sequences_by_stage(config):
+        if sequences < config.trainer.devices:
+            raise UserError(
+                f"{key} gives {sequences} sequences to a batch, fewer than trainer.devices={config.trainer.devices}:"
+                " give every device at least one."
+            )
+
+
+def _sequences_by_stage(config: PretrainConfig) -> list[tuple[str, int]]:
+    """The sequences of a batch in every stage, with the key that says so."""
+    batch = config.batch
+    found = []
+    for index, stage in enumerate(config.lengths.stages):
+        if stage.sequences is not None:
+            found.append((f"lengths.stages.{index}.sequences", stage.sequences))
+        elif config.lengths.keep_tokens:
+            found.append((f"batch.sequences * batch.length / {stage.length}", batch.sequences * batch.length // stage.length))
+    return found or [("batch.sequences", batch.sequences)]
+
+
+def _check_budget(config: PretrainConfig) -> None:
+    given = {name: value for name, value in vars(config.budget).items() if value is not None}
+    if len(given) != 1:
+        what = "none of them is set" if not given else " and ".join(f"budget.{name}={value:g}" for name, value in given.items())
+        raise UserError(f"Exactly one of budget.steps, budget.tokens and budget.minutes says how long to train; {what}: set the others to null.")
+
+
+def _check_corpus(corpus: CorpusConfig, key: str) -> None:
+    """``key`` is ``corpus``, or that of a mixture's source."""
+    for name in ("kind", "sentence_splitting"):
+        if (value := getattr(corpus, name)) not in WORDS[f"corpus.{name}"]:
+            raise unknown(f"{key}.{name}", value, WORDS[f"corpus.{name}"])
+    if not 0 < corpus.held_out < 1:
+        raise UserError(f"{key}.held_out={corpus.held_out} must be more than 0 and less than 1: it is the share of documents kept for validation.")
+    if not (math.isfinite(corpus.weight) and corpus.weight > 0):
+        raise UserError(f"{key}.weight={corpus.weight} must be more than 0: leave a source out that shall not be read.")
+    if corpus.subset is not None and corpus.kind != "huggingface":
+        raise UserError(f"{key}.subset={corpus.subset} is of {key}.kind=huggingface only: leave it out.")
+    _check_filter(corpus, key)
+    _check_sources(corpus, key)
+    _check_path(corpus, key)
+
+
+def _check_filter(corpus: CorpusConfig, key: str) -> None:
+    least, most = corpus.filter.min_words, corpus.filter.max_words
+    for name, value in (("min_words", least), ("max_words", most)):
+        if value is not None and value < 0:
+            raise UserError(f"{key}.filter.{name}={value} must be 0 or more.")
+    if least is not None and most is not None and least > most:
+        raise UserError(f"{key}.filter.min_words={least} is more than {key}.filter.max_words={most}: no document would be left.")
+
+
+def _check_sources(corpus: CorpusConfig, key: str) -> None:
+    if corpus.kind != "mixture":
+        if corpus.sources:
+            raise UserError(f"{key}.sources is given, but {key}.kind={corpus.kind}: only corpus=mixture has sources.")
+        return
+    if not corpus.sources:
+        raise UserError(f"{key}=mixture needs sources, as in '{key}.sources.wiki={{kind: wikiextractor, path: DIR, weight: 1}}'.")
+    for name, source in corpus.sources.items():
+        if source.kind == "mixture":
+            raise UserError(f"{key}.sources.{name} is a mixture itself: list its sources in {key}.sources.")
+        _check_corpus(source, f"{key}.sources.{name}")
+
+
+def _check_path(corpus: CorpusConfig, key: str) -> None:
+    if corpus.kind in ("builtin", "mixture"):
+        if corpus.path is not None:
+            raise UserError(
+                f"{key}.path={corpus.path} is given, but {key}.kind={corpus.kind} reads no path: say what the files are,"
+                f" as in {key}=text (or {_others('builtin', 'mixture', 'text')})."
+            )
+        return
+    if not corpus.path:
+        raise UserError(f"{key}.kind={corpus.kind} needs {key}.path: a file, a folder or a glob.")
+    if corpus.kind != "huggingface" and not _is_there(corpus.path):
+        raise UserError(f"{key}.path={corpus.path}: there is no such file or folder (seen from {Path.cwd()}).")
+
+
+def _others(*excluded: str) -> str:
+    return ", ".join(kind for kind in WORDS["corpus.kind"] if kind not in excluded)
+
+
+def _is_there(path: str) -> bool:
+    expanded = Path(path).expanduser()
+    return expanded.exists() or next(glob.iglob(str(expanded), recursive=True), None) is not None
+
+
+def _check_tokenizer(config: PretrainConfig) -> None:
+    tokenizer = config.tokenizer
+    if tokenizer.path is not None:
+        if not Path(tokenizer.path).expanduser().exists():
+            raise UserError(f"tokenizer.path={tokenizer.path}: there is no such file or folder (seen from {Path.cwd()}).")
+    elif tokenizer.vocab_size < _LEAST_VOCABULARY:
+        raise UserError(f"tokenizer.vocab_size={tokenizer.vocab_size} is too small to spell words with: at least {_LEAST_VOCABULARY}.")
+
+
+def _warnings(config: PretrainConfig) -> Iterable[str]:
+    kind = config.objective.kind
+    if config.norm.kind == "batch" and not _is_masked(config):
+        yield (
+            f"norm=batch under objective={kind}: in training a batch's mean and variance contain the words to be predicted;"
+            " evaluation, with running statistics, is strictly causal."
+        )
+    if not _is_masked(config) and config.masking != MaskingConfig():
+        yield f"masking has no effect under objective={kind}, which predicts every word."
+    largest = max(sequences for _, sequences in _sequences_by_stage(config))
+    if config.batch.micro is not None and config.batch.micro > largest:
+        yield f"batch.micro={config.batch.micro} is more than a batch has ({largest} sequences): nothing is accumulated."
+    if config.corpus.weight != 1 and config.corpus.kind != "mixture":
+        yield "corpus.weight has no effect: it is of the sources of corpus=mixture."
