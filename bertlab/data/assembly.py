@@ -1,0 +1,152 @@
+"""The batches of a pre-training run: that of each step, made from (seed, step) alone, and those of the validation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertlab.config import PretrainConfig
+from bertlab.data.batches import Batch, StepBatch
+from bertlab.data.masking import Masker, Prediction, predict_next, predict_previous
+from bertlab.data.randomness import derive
+from bertlab.data.sampling import Sequences, SequenceSampler
+from bertlab.data.schedule import Stage, TrainingPlan
+from bertlab.errors import UserError
+
+if TYPE_CHECKING:
+    from bertlab.data.store import TokenStore
+
+_VALIDATION_TOKENS = 16384  # at most in a validation batch, whatever the length
+
+
+class PretrainingData:
+    """Makes the share of one rank in the global batch of any step. Also a map-style data set whose items are steps."""
+
+    def __init__(
+        self, store: TokenStore, config: PretrainConfig, plan: TrainingPlan, rank: int = 0, world: int = 1, *, predict: str, pair: bool
+    ) -> None:
+        """``predict``: masked, next or previous; ``pair``: whether sequences have a segment B.
+
+        Raises:
+            UserError: where the global batch has fewer sequences than there are ranks.
+        """
+        for stage in plan.stages:
+            if stage.sequences < world:
+                raise UserError(
+                    f"A batch of {stage.sequences} sequences (at length {stage.length}) cannot be shared by {world} devices: raise "
+                    "batch.sequences or lower trainer.devices."
+                )
+        self._store, self._config, self._plan = store, config, plan
+        self._rank, self._world = rank, world
+        self._predict, self._pair = predict, pair
+        self._next_sentence = config.objective.kind == "mlm_nsp"
+        self.training_documents, self.held_out_documents = store.split(config.corpus.held_out)
+        self._current: tuple[int, SequenceSampler, Masker] | None = None
+
+    def __len__(self) -> int:
+        if self._plan.total_steps is None:
+            raise TypeError("a run with a budget in minutes does not know its number of steps")
+        return self._plan.total_steps
+
+    def __getitem__(self, step: int) -> StepBatch:
+        return self.step_batch(step)
+
+    def step_batch(self, step: int) -> StepBatch:
+        """The share of this rank in a step's global batch. Not for a budget in minutes, where only the time says which stage it is."""
+        stage = self._plan.stage_at(step)
+        assert stage.first_step is not None
+        return self.step_batch_at(stage, step - stage.first_step, step)
+
+    def step_batch_at(self, stage: Stage, step_in_stage: int, step: int) -> StepBatch:
+        """The same where the caller knows the stage and how many steps of it came before."""
+        sampler, masker = self._makers(stage)
+        sequences = sampler.draw(step_in_stage * stage.sequences, stage.sequences)
+        prediction = self._predicting(sequences, masker)
+        shares = [slice(start, end) for start, end in self._micro_shares(stage.sequences)]
+        micro_batches = [_collate(sequences, prediction, share) for share in shares]
+        return StepBatch(step, stage.length, micro_batches, stage.positions, sequences.tokens.size)
+
+    def validation_batches(self, length: int) -> list[Batch]:
+        """The share of this rank in the validation at a length: the same held-out sequences, equally masked, whatever the seed."""
+        key = derive("validation", length)
+        sampler = self._sampler(self.held_out_documents, length, key, short_probability=0.0, weighted=False)
+        masker = Masker(self._store.vocabulary, self._config.masking, derive(int(key), "masking"))
+        sequences = sampler.draw(0, min(self._config.validation.sequences, sampler.epoch_length))
+        prediction = self._predicting(sequences, masker)
+        start, end = share_of(sequences.places.size, self._rank, self._world)
+        size = max(1, _VALIDATION_TOKENS // length)
+        return [_collate(sequences, prediction, slice(first, min(first + size, end))) for first in range(start, end, size)]
+
+    def _makers(self, stage: Stage) -> tuple[SequenceSampler, Masker]:
+        """The sampler and the masker of a stage; only the latest are held, as training goes through the stages in order."""
+        if self._current is None or self._current[0] != stage.number:
+            key = derive(self._config.seed, "sampling", stage.number)
+            sampler = self._sampler(
+                self.training_documents, stage.length, key, short_probability=self._config.batch.short_probability, weighted=True
+            )
+            masker = Masker(self._store.vocabulary, self._config.masking, derive(self._config.seed, "masking", stage.number))
+            self._current = (stage.number, sampler, masker)
+        return self._current[1], self._current[2]
+
+    def _sampler(
+        self, documents: NDArray[np.int64], length: int, key: np.uint64, *, short_probability: float, weighted: bool
+    ) -> SequenceSampler:
+        return SequenceSampler(
+            self._store,
+            documents,
+            length,
+            key,
+            pair=self._pair,
+            next_sentence=self._next_sentence,
+            short_probability=short_probability,
+            weighted=weighted,
+        )
+
+    def _predicting(self, sequences: Sequences, masker: Masker) -> Prediction:
+        if self._predict == "masked":
+            return masker.mask(sequences)
+        return predict_next(sequences) if self._predict == "next" else predict_previous(sequences)
+
+    def _micro_shares(self, sequences: int) -> list[tuple[int, int]]:
+        """The ranges of this rank among the global batch's sequences, one a micro-batch, of sizes as equal as can be."""
+        start, end = share_of(sequences, self._rank, self._world)
+        largest = self._config.batch.micro or end - start
+        count = -(-(end - start) // largest)
+        return [(start + first, start + last) for first, last in (share_of(end - start, n, count) for n in range(count))]
+
+
+def share_of(count: int, part: int, parts: int) -> tuple[int, int]:
+    """The range of ``count`` things that falls to one of ``parts``; sizes differ by one at most."""
+    return part * count // parts, (part + 1) * count // parts
+
+
+def _collate(sequences: Sequences, prediction: Prediction, share: slice) -> Batch:
+    """The sequences of ``share`` as tensors, with the denominators of the whole."""
+    offsets = sequences.offsets[share.start : share.stop + 1]
+    first, end = offsets[0], offsets[-1]
+
+    def within(indices: NDArray[np.int64]) -> slice:
+        return slice(*np.searchsorted(indices, (first, end)))
+
+    def local(indices: NDArray[np.int64] | None) -> Tensor | None:
+        return None if indices is None else torch.from_numpy(indices[within(indices)] - first)
+
+    predicted = within(prediction.predicted)
+    return Batch(
+        tokens=torch.from_numpy(prediction.tokens[first:end]),
+        segments=torch.from_numpy(sequences.segments[first:end]),
+        positions=torch.from_numpy(sequences.positions[first:end]),
+        offsets=torch.from_numpy(offsets - first),
+        predicted=torch.from_numpy(prediction.predicted[predicted] - first),
+        targets=torch.from_numpy(prediction.targets[predicted]),
+        next_sentence=None if sequences.next_sentence is None else torch.from_numpy(sequences.next_sentence[share]),
+        zeroed=local(prediction.zeroed),
+        noised=local(prediction.noised),
+        max_length=int(np.diff(offsets).max()),
+        predicted_in_step=prediction.predicted.size,
+        sequences_in_step=sequences.places.size,
+    )
