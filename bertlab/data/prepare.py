@@ -1,0 +1,314 @@
+"""Raw text → vocabulary and token store, whatever of them is missing.
+
+Everything is cached under a name that is the hash of what goes into it:
+
+    <cache>/tokenizers/<hash>.json      a vocabulary
+    <cache>/stores/<hash>/              a token store
+    <cache>/stores/<hash>.<hash>.parts/ while a store is built: a folder for each finished piece of the corpus
+
+A part and a store appear by being renamed, complete; so a build that was killed at any moment goes on with the pieces that are
+missing. Pieces are tokenised by as many processes as there are cores, and joined in the corpus's order: neither their number nor a kill
+can be seen in the result.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
+from bertlab.data import vocabulary_training
+from bertlab.data.cache import cache_folder
+from bertlab.data.compression import is_compressed
+from bertlab.data.discovery import size_of
+from bertlab.data.documents import ASKED_FOR, ReadingReport
+from bertlab.data.encoding import SUMMARY, EncodingTask, encode_piece
+from bertlab.data.fingerprints import source_fingerprint
+from bertlab.data.joining import JoiningTask, NamedPart, join_parts
+from bertlab.data.lines import Part
+from bertlab.data.pieces import PIECE_BYTES, Piece, pieces, sources_of
+from bertlab.data.progress import progress_bar
+from bertlab.data.store import FORMAT, TokenStore, read_manifest
+from bertlab.data.tokenizer import Vocabulary, given_vocabulary
+from bertlab.data.vocabulary_training import SampleTask, TrainingTask, merge_characters, sample_piece, train_wordpiece
+from bertlab.data.workers import Task, Workers, available_cores
+from bertlab.errors import UserError
+from bertlab.files import sync_folder, write_atomically
+
+Say = Callable[[str], None]
+MANY_REPETITIONS = 0.1  # of the documents: from here on a warning is given
+LEAST_VOCABULARY = 16
+COMPRESSION = 4  # how many times larger a compressed file is inside, roughly
+
+
+def to_standard_error(line: str) -> None:
+    """The default way of saying something to the user."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def prepare(
+    corpus: CorpusConfig,
+    tokenizer: TokenizerConfig,
+    paths: PathsConfig | None = None,
+    *,
+    workers: int | None = None,
+    progress: bool = True,
+    say: Say = to_standard_error,
+) -> TokenStore:
+    """The token store of ``corpus``, with its vocabulary; both are made first where they are not in the cache.
+
+    ``workers`` processes work on it (None: one a core). ``say`` gets one line at a time: what was odd in the corpus, its size, whether
+    another process is waited for. Safe to call from several processes at once, and to interrupt and kill: what is done is kept.
+    UserError when the corpus has no text, a setting cannot be met, a process dies, or the disk is full.
+    """
+    preparation = Preparation(corpus, tokenizer, paths, workers or available_cores(), progress, say)
+    try:
+        return preparation.store()
+    except KeyboardInterrupt:
+        say("Stopped. What is done is kept: the same command goes on from there.")
+        raise
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise UserError(
+                f"The disk of {preparation.cache} is full: make room, or choose another folder with paths.cache=DIR."
+            ) from error
+        raise
+
+
+@dataclass
+class Preparation:
+    """One call of ``prepare``."""
+
+    corpus: CorpusConfig
+    tokenizer: TokenizerConfig
+    paths: PathsConfig | None
+    workers: int
+    progress: bool
+    say: Say
+
+    @cached_property
+    def cache(self) -> Path:
+        """Where everything is kept."""
+        return cache_folder(self.paths)
+
+    @cached_property
+    def source(self) -> str:
+        """The fingerprint of the corpus's content."""
+        return source_fingerprint(self.corpus, self.paths)
+
+    @cached_property
+    def pieces(self) -> list[Piece]:
+        """The units of work, in the corpus's order."""
+        found = pieces(self.corpus)
+        if not found:
+            raise self.nothing()
+        return found
+
+    @cached_property
+    def text(self) -> dict[str, Any]:
+        """What decides which sentences there are to tokenise, but for the filters of duplicates."""
+        return {"source": self.source, "sentencex": metadata.version("sentencex")}
+
+    @cached_property
+    def filters(self) -> dict[str, list[bool]]:
+        """For each source whether repeated documents, and repeated lines, are left out; a mixture's filters are its sources', too."""
+        outer = self.corpus.filter
+        return {
+            name: [outer.duplicate_documents or own.filter.duplicate_documents, outer.duplicate_lines or own.filter.duplicate_lines]
+            for name, own in sources_of(self.corpus).items()
+        }
+
+    def store(self) -> TokenStore:
+        """The store, built where it is missing."""
+        tokenizer = self.vocabulary_file()
+        vocabulary = Vocabulary.load(tokenizer)
+        if vocabulary.size < self.tokenizer.vocab_size and self.tokenizer.path is None:
+            self.say(
+                f"The corpus has text for a vocabulary of {vocabulary.size:,} entries only, of tokenizer.vocab_size="
+                f"{self.tokenizer.vocab_size}: every word that occurs twice has its own."
+            )
+        key = hash_of({"text": self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint, "format": FORMAT})
+        folder = self.cache / "stores" / key
+        with self.building(folder) as missing:
+            if missing:
+                self._build(folder, tokenizer, vocabulary)
+        return self._opened(folder, new=missing)
+
+    def vocabulary_file(self) -> Path:
+        """The vocabulary's tokenizer.json in the cache: a copy of the given one, or trained on the corpus where it is missing."""
+        if self.tokenizer.path is not None:
+            vocabulary = given_vocabulary(self.tokenizer.path, self.tokenizer.lowercase)
+            path = self.cache / "tokenizers" / f"{vocabulary.fingerprint}.json"
+            if not path.is_file():
+                vocabulary.save(path)
+            return path
+        if self.tokenizer.vocab_size < LEAST_VOCABULARY:
+            raise UserError(f"tokenizer.vocab_size={self.tokenizer.vocab_size} leaves no room for text: give at least {LEAST_VOCABULARY}.")
+        settings = {
+            "size": self.tokenizer.vocab_size,
+            "lowercase": self.tokenizer.lowercase,
+            "trainer": vocabulary_training.TRAINER_VERSION,
+        }
+        path = self.cache / "tokenizers" / f"{hash_of({'text': self.text, **settings})}.json"
+        with self.building(path) as missing:
+            if missing:
+                self._train_vocabulary(path)
+        return path
+
+    def _train_vocabulary(self, path: Path) -> None:
+        total = sum(map(piece_size, self.pieces))
+        scratch = path.with_suffix(".sample")
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir()
+        try:
+            samples = [
+                SampleTask(
+                    piece,
+                    -(-vocabulary_training.SAMPLE_CHARACTERS * piece_size(piece) // total),
+                    scratch / f"{number:06d}.txt",
+                    self.tokenizer.lowercase,
+                )
+                for number, piece in enumerate(self.pieces)
+            ]
+            counted = dict(
+                self.work("Reading a sample for the vocabulary", sample_piece, samples, [piece_size(piece) for piece in self.pieces])
+            )
+            characters = merge_characters([counted[number] for number in range(len(samples))])
+            if not len(characters.points):
+                raise self.nothing()
+            alphabet = vocabulary_training.choose_alphabet(characters, self.tokenizer.vocab_size)
+            task = TrainingTask([sample.path for sample in samples], alphabet, self.tokenizer.vocab_size, self.tokenizer.lowercase)
+            self.say(f"Training a vocabulary of {self.tokenizer.vocab_size:,} entries …")
+            ((_, trained),) = self.work("Training the vocabulary", train_wordpiece, [task], [1])
+            write_atomically(path, trained + "\n")
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _build(self, folder: Path, tokenizer: Path, vocabulary: Vocabulary) -> None:
+        parts_folder = folder.with_name(f"{folder.name}.{hash_of([[piece.source, repr(piece.parts)] for piece in self.pieces])}.parts")
+        target = folder.with_name(f"{folder.name}.joining")
+        for stale in (target, *parts_folder.glob(".*")):  # of a process that was killed
+            shutil.rmtree(stale, ignore_errors=True)
+        parts_folder.mkdir(exist_ok=True)
+        parts = [parts_folder / f"{number:06d}" for number in range(len(self.pieces))]
+        todo = [number for number, part in enumerate(parts) if not (part / SUMMARY).is_file()]
+        todo.sort(
+            key=lambda number: -piece_size(self.pieces[number])
+        )  # the longest first, so that no core waits at the end for one of them
+        tasks = [EncodingTask(self.pieces[number], parts[number], tokenizer) for number in todo]
+        list(self.work("Tokenising", encode_piece, tasks, [piece_size(self.pieces[number]) for number in todo]))
+        if source_fingerprint(self.corpus, self.paths) != self.source:
+            shutil.rmtree(parts_folder)
+            raise UserError("The corpus's files changed while they were read: run the command again when they are complete.")
+        target.mkdir()
+        made_from = {**self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint}
+        named = [NamedPart(part, piece.source, *self.filters[piece.source]) for part, piece in zip(parts, self.pieces, strict=True)]
+        joining = JoiningTask(named, tokenizer, vocabulary.size, target, made_from)
+        list(self.work("Joining", join_parts, [joining], [1]))
+        self._refuse_empty(target)
+        os.rename(target, folder)
+        sync_folder(folder.parent)
+        for done in folder.parent.glob(f"{folder.name}.*.parts"):
+            shutil.rmtree(done, ignore_errors=True)
+
+    def work(self, title: str, task: Task, items: Sequence[Any], sizes: Sequence[float]) -> Iterator[tuple[int, Any]]:
+        """Do ``task`` with all ``items`` in processes, under a progress bar."""
+        if not items:
+            return
+        with progress_bar(title, sum(sizes), self.progress) as bar, Workers(self.workers) as pool:
+            for number, result in pool.run(task, items, bar.advance):
+                bar.finish(sizes[number])
+                yield number, result
+
+    @contextmanager
+    def building(self, path: Path) -> Iterator[bool]:
+        """Whether ``path`` is missing. If it is, this process alone is to make it inside the block; others wait, and find it then."""
+        if path.exists():
+            yield False
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(path.with_name(path.name + ".lock"))
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            self.say(f"Another process is making {path}: waiting for it.")
+            lock.acquire()
+        try:
+            yield not path.exists()
+        finally:
+            lock.release()
+
+    def _refuse_empty(self, folder: Path) -> None:
+        """UserError when the store in ``folder`` has no document; its report says why."""
+        manifest = read_manifest(folder)
+        if not manifest["documents"]:
+            raise self.nothing(ReadingReport.from_dict(manifest["report"]))
+
+    def nothing(self, report: ReadingReport | None = None) -> UserError:
+        """The error of a corpus without any text."""
+        where = f"corpus.path={self.corpus.path}" if self.corpus.path else f"corpus={self.corpus.kind}"
+        met = f" Met there: {'; '.join(report.lines())}." if report and report.counts else ""
+        return UserError(f"No text was found in {where}: check the path, corpus.kind and the filters.{met}")
+
+    def _opened(self, folder: Path, new: bool) -> TokenStore:
+        """The store in ``folder`` with the weights of this run's sources, after saying what is to be known of it."""
+        store = TokenStore.open(folder)
+        report = ReadingReport.from_dict(store.manifest["report"])
+        wrong = ReadingReport(counts={p: n for p, n in report.counts.items() if p not in ASKED_FOR}, examples=report.examples)
+        if self.corpus.strict and wrong.counts:
+            raise UserError(f"corpus.strict=true and the corpus has {'; '.join(wrong.lines())}. Repair it, or set corpus.strict=false.")
+        for line in description(store, report) if new else []:
+            self.say(line)
+        if store.manifest["repeated_documents"] > MANY_REPETITIONS * store.documents:
+            self.say(
+                f"Warning: {store.manifest['repeated_documents']:,} of the corpus's {store.documents:,} documents are exact repetitions of "
+                "another one, which a model learns by heart: corpus.filter.duplicate_documents=true leaves them out."
+            )
+        return store.weighted({name: source.weight for name, source in sources_of(self.corpus).items()})
+
+
+def description(store: TokenStore, report: ReadingReport) -> list[str]:
+    """What a user is to know of a new store: what was odd in the corpus, what was left out, and how large it is."""
+    read = store.manifest["read"]
+    left_out = {
+        "sentences without any token": read["empty_sentences"],
+        "documents without any token": read["empty_documents"],
+        "repeated documents, or documents of repeated lines only": read["duplicate_documents"],
+        "repeated lines or paragraphs": read["duplicate_blocks"],
+    }
+    return [
+        *(f"In the corpus: {line}" for line in report.lines()),
+        *(f"Left out: {count:,} {what}" for what, count in left_out.items() if count),
+        f"Corpus: {store.documents:,} documents, {store.sentences:,} sentences, {store.token_count:,} tokens in {store.folder}",
+    ]
+
+
+def piece_size(piece: Piece) -> int:
+    """About how many bytes of text a piece holds; at least 1."""
+    if piece.corpus.kind in ("parquet", "huggingface"):
+        return PIECE_BYTES
+    return max(1, sum(_part_size(part) for part in piece.parts))
+
+
+def _part_size(part: Part) -> int:
+    if part.end is not None:
+        return part.end - part.start
+    return size_of(part.path) * (COMPRESSION if is_compressed(part.path) else 1) - part.start
+
+
+def hash_of(value: Any) -> str:
+    """A short hash of a JSON value."""
+    return hashlib.blake2b(json.dumps(value, sort_keys=True).encode(), digest_size=10).hexdigest()

@@ -1,0 +1,167 @@
+"""The WordPiece vocabulary that a corpus is tokenised with, and the formats in which one can be given."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tokenizers.decoders import WordPiece as WordPieceDecoder
+from tokenizers.models import WordPiece
+from tokenizers.normalizers import BertNormalizer
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.processors import BertProcessing
+
+from bertlab.errors import UserError
+from bertlab.files import write_atomically
+
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")  # BERT's order; a trained vocabulary numbers them 0 to 4
+CONTINUATION = "##"
+LONGEST_WORD = 100  # characters; a longer word is [UNK], as in the released BERT
+UNUSED = re.compile(r"\[unused\d+\]")  # places that the published vocabularies keep free
+
+
+class Vocabulary:
+    """A loaded WordPiece tokenizer and what the model and the masking need to know of its tokens. V is ``size``."""
+
+    def __init__(self, tokenizer: Tokenizer, origin: str) -> None:
+        """Take ``tokenizer``; ``origin`` names it in errors. UserError when it is no WordPiece or lacks a special token."""
+        if not isinstance(tokenizer.model, WordPiece):
+            raise UserError(f"{origin} holds a {type(tokenizer.model).__name__} tokenizer: give a WordPiece one, as BERT's are.")
+        ids = tokenizer.get_vocab()
+        if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
+            raise UserError(f"{origin} lacks the special token{'s' * (len(missing) > 1)} {', '.join(missing)}: give a BERT vocabulary.")
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self.tokenizer = tokenizer
+        self.size = max(ids.values()) + 1
+        self.pad, self.unknown, self.cls, self.sep, self.mask = (ids[token] for token in SPECIAL_TOKENS)
+        self._ids = ids
+
+    @classmethod
+    def load(cls, path: Path | str) -> Vocabulary:
+        """The vocabulary in the ``tokenizer.json`` at ``path``. UserError when there is none."""
+        try:
+            tokenizer = Tokenizer.from_str(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise UserError(f"The tokenizer {path} cannot be read ({error.strerror}): give an existing file.") from error
+        except UnicodeDecodeError as error:
+            raise UserError(f"The tokenizer {path} is not UTF-8 text: give a tokenizer.json or a vocab.txt.") from error
+        except Exception as error:  # tokenizers raises plain Exception
+            raise UserError(f"{path} is not a tokenizer.json that the tokenizers library can load: {error}.") from error
+        return cls(tokenizer, str(path))
+
+    def save(self, path: Path | str) -> None:
+        """Write the vocabulary as a ``tokenizer.json`` to ``path``, atomically."""
+        write_atomically(Path(path), self.tokenizer.to_str() + "\n")
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of everything that decides which ids a text becomes."""
+        return hashlib.blake2b(self.tokenizer.to_str().encode(), digest_size=16).hexdigest()
+
+    @cached_property
+    def ordinary(self) -> NDArray[np.int64]:
+        """The ids that stand for text, neither special nor reserved: (R,), ascending."""
+        added = {token.content for token in self.tokenizer.get_added_tokens_decoder().values() if token.special}
+        kept = [i for token, i in self._ids.items() if token not in SPECIAL_TOKENS and token not in added and not UNUSED.fullmatch(token)]
+        return np.sort(np.array(kept, dtype=np.int64))
+
+    @cached_property
+    def starts_word(self) -> NDArray[np.bool_]:
+        """Whether each id begins a word, that is, is no ``##`` continuation: (V,)."""
+        starts = np.ones(self.size, dtype=np.bool_)
+        prefix = self.tokenizer.model.continuing_subword_prefix
+        starts[[i for token, i in self._ids.items() if token.startswith(prefix) and token != prefix]] = False
+        return starts
+
+    def plain_encoder(self) -> Tokenizer:
+        """A copy that takes a special token's name in a text for what it is, ordinary text: ``[MASK]`` becomes ``[``, ``mask``, ``]``."""
+        description = json.loads(self.tokenizer.to_str())
+        for token in description["added_tokens"]:
+            token["special"] = token["special"] or token["content"] in SPECIAL_TOKENS
+        encoder = Tokenizer.from_str(json.dumps(description, ensure_ascii=False))
+        encoder.encode_special_tokens = True
+        return encoder
+
+
+def normalizer(lowercase: bool) -> BertNormalizer:
+    """BERT's clean-up of text: control characters out, Chinese characters apart and, where lowercased, accents stripped."""
+    return BertNormalizer(clean_text=True, handle_chinese_chars=True, strip_accents=None, lowercase=lowercase)
+
+
+def wordpiece(tokens: list[str], lowercase: bool) -> Tokenizer:
+    """BERT's tokenizer with ``tokens`` as its vocabulary, numbered in their order; they must hold the special tokens."""
+    return _tokenizer({token: i for i, token in enumerate(tokens)}, normalizer(lowercase))
+
+
+def _tokenizer(ids: dict[str, int], text_normalizer: BertNormalizer) -> Tokenizer:
+    tokenizer = Tokenizer(WordPiece(ids, unk_token="[UNK]", continuing_subword_prefix=CONTINUATION, max_input_chars_per_word=LONGEST_WORD))
+    tokenizer.normalizer = text_normalizer
+    tokenizer.pre_tokenizer = BertPreTokenizer()
+    tokenizer.post_processor = BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    tokenizer.decoder = WordPieceDecoder(prefix=CONTINUATION)
+    tokenizer.add_special_tokens(list(SPECIAL_TOKENS))
+    return tokenizer
+
+
+def given_vocabulary(path: str, lowercase: bool) -> Vocabulary:
+    """The vocabulary at ``path``: a vocab.txt, a tokenizer.json, or a Hugging Face folder that holds one of them.
+
+    A tokenizer.json and a folder's tokenizer_config.json say themselves whether text is lowercased; ``lowercase`` decides for a
+    bare vocab.txt. UserError when there is nothing of the kind, or a special token is missing.
+    """
+    place = Path(path).expanduser()
+    if place.is_dir():
+        if (place / "tokenizer.json").is_file():
+            return Vocabulary.load(place / "tokenizer.json")
+        if (place / "vocab.txt").is_file():
+            return _read_vocab_txt(place / "vocab.txt", _folder_normalizer(place, lowercase))
+        raise UserError(f"tokenizer.path={path} is a folder with neither tokenizer.json nor vocab.txt: give one that has one of them.")
+    if not place.is_file():
+        raise UserError(f"tokenizer.path={path} does not exist: give a vocab.txt, a tokenizer.json or a Hugging Face folder.")
+    if place.suffix == ".json":
+        return Vocabulary.load(place)
+    return _read_vocab_txt(place, normalizer(lowercase))
+
+
+def _folder_normalizer(folder: Path, lowercase: bool) -> BertNormalizer:
+    """The normaliser that a Hugging Face folder's tokenizer_config.json asks for; ``lowercase`` where it does not say."""
+    config_path = folder / "tokenizer_config.json"
+    if not config_path.is_file():
+        return normalizer(lowercase)
+    try:
+        config: dict[str, Any] = json.loads(config_path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UserError(f"{config_path} is not valid JSON: {error}.") from error
+    return BertNormalizer(
+        clean_text=True,
+        handle_chinese_chars=config.get("tokenize_chinese_chars", True),
+        strip_accents=config.get("strip_accents"),
+        lowercase=config.get("do_lower_case", lowercase),
+    )
+
+
+def _read_vocab_txt(path: Path, text_normalizer: BertNormalizer) -> Vocabulary:
+    """One token a line, whose number (from 0) is its id. UserError, with the line, for a repeated or an empty token."""
+    try:
+        # Not splitlines(): published vocabularies hold tokens such as U+2028 that it takes for line ends.
+        lines = path.read_bytes().decode("utf-8").rstrip("\r\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text: give a vocab.txt with one token a line.") from error
+    ids: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        token = line.rstrip("\r")
+        if not token or token in ids:
+            what = f"repeats the token {token!r} of line {ids[token] + 1}" if token else "is empty"
+            raise UserError(f"{path}:{number + 1} {what}: a vocab.txt has one token a line, each once.")
+        ids[token] = number
+    if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
+        raise UserError(f"{path} lacks the special token{'s' * (len(missing) > 1)} {', '.join(missing)}: give a BERT vocabulary.")
+    return Vocabulary(_tokenizer(ids, text_normalizer), str(path))

@@ -1,0 +1,189 @@
+"""Training a WordPiece vocabulary on a corpus, to the same byte each time.
+
+``tokenizers`` alone does not do that: its trainer numbers the pieces that are a single continuing character (``##c``) in the order of a
+hash map, breaks ties among rare characters in that order too, and the order decides later ties. So the characters are counted
+here, those that the vocabulary keeps are chosen here, and both their forms (``c`` and ``##c``) go to the trainer as if they were special
+tokens, sorted. What is left to the trainer, merging the most frequent pairs with ties broken by number, is deterministic.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from tokenizers.models import WordPiece
+from tokenizers.pre_tokenizers import BertPreTokenizer
+from tokenizers.trainers import WordPieceTrainer
+
+from bertlab.data.documents import ReadingReport
+from bertlab.data.pieces import Piece
+from bertlab.data.readers import read
+from bertlab.data.tokenizer import CONTINUATION, LONGEST_WORD, SPECIAL_TOKENS, normalizer, wordpiece
+
+TRAINER_VERSION = f"1/{metadata.version('tokenizers')}"
+SAMPLE_CHARACTERS = 200_000_000  # of the corpus that a vocabulary is trained on: enough for rare words, a few minutes, under 2 GB
+MOST_CHARACTERS = 1000  # different ones that a vocabulary keeps, as in the released BERT's
+LEAST_FREQUENCY = 2  # a pair of pieces that occurs only once is no pattern
+BATCH_CHARACTERS = 1_000_000
+CODE_POINTS = 0x110000
+OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")  # would be [UNK] (or is a URL or encoded data, and would fill the alphabet)
+
+
+@dataclass(frozen=True)
+class SampleTask:
+    """Take a sample of at most ``share`` characters of ``piece`` and write it, normalised, to ``path``."""
+
+    piece: Piece
+    share: int
+    path: Path
+    lowercase: bool
+
+
+@dataclass(frozen=True)
+class Characters:
+    """Which characters a text has, how often, and whether any of their occurrences continues a word: three arrays (C,)."""
+
+    points: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    continuing: NDArray[np.bool_]
+
+
+def sample_piece(task: SampleTask, progress: Callable[[int], None]) -> Characters:
+    """Write the sample of one piece and count its characters; the work of one process."""
+    counter = CharacterCounter()
+    clean = normalizer(task.lowercase)
+    with task.path.open("w", encoding="utf-8", newline="\n") as file:
+        for text in _batches(_spread_sample(task, progress)):
+            normalized = OVERLONG.sub(" ", clean.normalize_str(text).replace("\n", " ")) + "\n"
+            counter.add(normalized)
+            file.write(normalized)
+    return counter.result()
+
+
+def _spread_sample(task: SampleTask, progress: Callable[[int], None]) -> list[str]:
+    """Documents of the piece, evenly spread over it, of ``share`` characters at most (or a single document, cut).
+
+    Every document at first; whenever the share is exceeded, every second one of those kept goes, and from then on half as many come.
+    """
+    kept: list[str] = []
+    length, stride = 0, 1
+    for number, document in enumerate(read(task.piece, ReadingReport(strict=task.piece.corpus.strict))):
+        text = " ".join(document.blocks)
+        progress(len(text))
+        if number % stride:
+            continue
+        kept.append(text)
+        length += len(text)
+        while length > task.share and len(kept) > 1:
+            kept = kept[::2]  # the numbers of those kept are the multiples of the stride
+            stride *= 2
+            length = sum(map(len, kept))
+    return [kept[0][: task.share]] if len(kept) == 1 else kept
+
+
+def _batches(texts: list[str]) -> Iterator[str]:
+    """The texts joined to about BATCH_CHARACTERS each: the trainer shares out lines, and so the lines must not be huge."""
+    batch: list[str] = []
+    length = 0
+    for text in texts:
+        batch.append(text)
+        length += len(text)
+        if length >= BATCH_CHARACTERS:
+            yield " ".join(batch)
+            batch, length = [], 0
+    yield " ".join(batch)
+
+
+class CharacterCounter:
+    """Counts the characters of normalised text and finds those that continue a word, as BERT's pre-tokeniser cuts words."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(CODE_POINTS, dtype=np.int64)
+        self._continuing = np.zeros(CODE_POINTS, dtype=np.bool_)
+        # Whether a character lies inside words, asked of the pre-tokeniser itself on its first occurrence, so that the two agree.
+        self._joins = np.zeros(CODE_POINTS, dtype=np.bool_)
+        self._pre_tokenizer = BertPreTokenizer()
+
+    def add(self, text: str) -> None:
+        """Count ``text``."""
+        points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+        counts = np.bincount(points, minlength=CODE_POINTS)
+        for point in np.flatnonzero((counts > 0) & (self._counts == 0)):
+            self._joins[point] = len(self._pre_tokenizer.pre_tokenize_str("a" + chr(point) + "a")) == 1
+        self._counts += counts
+        joins = self._joins[points]
+        self._continuing[points[1:][joins[1:] & joins[:-1]]] = True
+
+    def result(self) -> Characters:
+        """What was counted, white space left out."""
+        points = np.array([p for p in np.flatnonzero(self._counts) if not chr(p).isspace()], dtype=np.int64)
+        return Characters(points, self._counts[points], self._continuing[points])
+
+
+def merge_characters(parts: list[Characters]) -> Characters:
+    """The characters of several texts together."""
+    counts = np.zeros(CODE_POINTS, dtype=np.int64)
+    continuing = np.zeros(CODE_POINTS, dtype=np.bool_)
+    for part in parts:
+        counts[part.points] += part.counts
+        continuing[part.points] |= part.continuing
+    points = np.flatnonzero(counts)
+    return Characters(points, counts[points], continuing[points])
+
+
+def choose_alphabet(characters: Characters, vocab_size: int) -> list[str]:
+    """The single-character pieces of a vocabulary: the most frequent characters (ties by code point), then their ``##`` forms.
+
+    At most MOST_CHARACTERS characters, and at most two thirds of the vocabulary, so that there is room for words.
+    """
+    most = min(MOST_CHARACTERS, (vocab_size - len(SPECIAL_TOKENS)) // 3)
+    frequent = np.lexsort((characters.points, -characters.counts))[:most]
+    chosen = np.sort(frequent)  # back to the order of code points
+    continuing = chosen[characters.continuing[chosen]]
+    return [chr(p) for p in characters.points[chosen]] + [CONTINUATION + chr(p) for p in characters.points[continuing]]
+
+
+@dataclass(frozen=True)
+class TrainingTask:
+    """Train a vocabulary of ``vocab_size`` entries on normalised text files."""
+
+    files: list[Path]
+    alphabet: list[str]
+    vocab_size: int
+    lowercase: bool
+
+
+def train_wordpiece(task: TrainingTask, progress: Callable[[int], None]) -> str:
+    """Train, and return the tokenizer as JSON; the work of one process.
+
+    The vocabulary: special tokens, single characters, continuing characters, merged pieces by their frequency. Fewer than
+    ``vocab_size`` entries when no pair of pieces is left that occurs twice.
+    """
+    seeds = [*SPECIAL_TOKENS, *task.alphabet]
+    trainee = Tokenizer(WordPiece(unk_token="[UNK]"))
+    trainee.pre_tokenizer = BertPreTokenizer()
+    characters = [token for token in task.alphabet if not token.startswith(CONTINUATION)]
+    trainer = WordPieceTrainer(
+        vocab_size=task.vocab_size,
+        min_frequency=LEAST_FREQUENCY,
+        show_progress=False,
+        special_tokens=seeds,
+        initial_alphabet=characters,
+        limit_alphabet=len(characters),
+        continuing_subword_prefix=CONTINUATION,
+    )
+    trainee.train([str(path) for path in task.files], trainer)
+    ids: dict[str, Any] = trainee.get_vocab()
+    tokens = sorted(ids, key=ids.__getitem__)
+    if tokens[: len(seeds)] != seeds or any(len(t) == 3 and t.startswith(CONTINUATION) for t in tokens[len(seeds) :]):
+        raise RuntimeError(
+            "the trainer of this version of tokenizers numbers characters by itself: the vocabulary would not be reproducible"
+        )
+    return wordpiece(tokens, task.lowercase).to_str()
