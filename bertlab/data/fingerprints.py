@@ -1,0 +1,82 @@
+"""What a corpus holds, as a hash: the same files give the same one wherever they lie."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from bertlab.config import CorpusConfig, PathsConfig
+from bertlab.data import builtin
+from bertlab.data.cache import cache_folder
+from bertlab.data.discovery import files_of
+from bertlab.data.huggingface import arrow_files, rows_of
+from bertlab.data.pieces import sources_of
+from bertlab.data.sentences import splits_by_line
+from bertlab.files import write_atomically
+
+READING_VERSION = 1  # raised when the same files come to give other documents or sentences
+_MEMOISED_FROM = 1 << 20  # bytes; smaller files are hashed as fast as a note about them is read
+_THREADS = 4
+
+
+def source_fingerprint(corpus: CorpusConfig, paths: PathsConfig | None = None) -> str:
+    """A hash of everything that decides which documents and sentences ``read`` gives out, and of nothing else.
+
+    It covers the files' contents and order but not their names, and of the configuration what readers heed: not ``strict``, ``weight``,
+    ``held_out`` or the filters of duplicates. The hash of a large file is kept in the cache folder for as long as its path, size and time
+    of change stay as they are.
+    """
+    described = {name: _described(source, cache_folder(paths)) for name, source in sources_of(corpus).items()}
+    return _hash({"version": READING_VERSION, "sources": list(described.items())})
+
+
+def _described(corpus: CorpusConfig, cache: Path) -> dict[str, object]:
+    has_column = corpus.kind in ("jsonl", "parquet", "huggingface")
+    return {
+        "kind": corpus.kind,
+        "column": corpus.column if has_column else None,
+        "split_by_line": splits_by_line(corpus),
+        "words": [corpus.filter.min_words, corpus.filter.max_words],
+        "contents": _contents(corpus, cache),
+    }
+
+
+def _contents(corpus: CorpusConfig, cache: Path) -> list[object]:
+    if corpus.kind == "builtin":
+        return [builtin.fingerprint()]
+    if corpus.kind == "huggingface":
+        return [corpus.split, len(rows_of(corpus)), *_hashes(arrow_files(corpus), cache)]
+    return list(_hashes(files_of(corpus), cache))
+
+
+def _hashes(files: list[str], cache: Path) -> list[str]:
+    with ThreadPoolExecutor(_THREADS) as pool:
+        return list(pool.map(lambda path: _file_hash(path, cache), files))
+
+
+def _file_hash(path: str, cache: Path) -> str:
+    try:
+        state = os.stat(path)
+        if state.st_size < _MEMOISED_FROM:
+            return _read_hash(path)
+        known = [os.path.abspath(path), state.st_size, state.st_mtime_ns]
+        note = cache / "fingerprints" / f"{_hash(known)}.txt"
+        if note.exists():
+            return note.read_text()
+        found = _read_hash(path)
+        write_atomically(note, found)
+        return found
+    except OSError as error:
+        return f"unreadable: {error.strerror}"
+
+
+def _read_hash(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()

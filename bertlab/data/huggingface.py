@@ -1,0 +1,66 @@
+"""Reader of Hugging Face ``datasets``: an id on the hub, or a folder that the library saved. An optional extra."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from bertlab.config import CorpusConfig
+from bertlab.data.documents import Document, ReadingReport
+from bertlab.data.lines import Part
+from bertlab.data.records import document_of, missing_column, texts_of
+from bertlab.errors import UserError, unknown
+
+_ROWS = 256  # decoded at once
+
+
+def read_huggingface(part: Part, corpus: CorpusConfig, report: ReadingReport) -> Iterator[Document]:
+    """One document a row, from row ``start`` to ``end``; places are numbers of rows, from 1."""
+    rows = rows_of(corpus)
+    end = len(rows) if part.end is None else part.end
+    for first in range(part.start, end, _ROWS):
+        table = rows[first : min(first + _ROWS, end)]
+        values = [value for chunk in table.column(0).chunks for value in texts_of(chunk, part.path, corpus.column)]
+        for row, value in enumerate(values, first + 1):
+            document = document_of(value, f"{part.path}:{row}", corpus, report)
+            if document is not None:
+                yield document
+
+
+def rows_of(corpus: CorpusConfig) -> Any:
+    """The rows of ``corpus.split`` with its text column alone, as a ``datasets.Dataset`` that gives out Arrow tables.
+
+    Raises UserError where the library is not installed, the data set cannot be had, or the column is not there.
+    """
+    if not corpus.path:
+        raise UserError("corpus=huggingface needs corpus.path: a data set's id on the hub, or a folder that datasets saved.")
+    return _open(corpus.path, corpus.subset, corpus.split, corpus.column)
+
+
+@lru_cache(maxsize=4)  # a process reads many parts of one data set
+def _open(path: str, subset: str | None, split: str, column: str) -> Any:
+    try:
+        import datasets
+    except ImportError as error:
+        raise UserError("corpus=huggingface needs the datasets library: pip install bertlab[huggingface]") from error
+    folder = os.path.expanduser(path)
+    saved = any(os.path.exists(os.path.join(folder, name)) for name in ("state.json", "dataset_dict.json"))
+    try:
+        found = datasets.load_from_disk(folder) if saved else datasets.load_dataset(path, subset, split=split)
+    except Exception as error:  # the library lets through whatever its file systems, its hub client and its builders raise
+        told = str(error).strip() or type(error).__name__
+        raise UserError(f"corpus.path={path}: the data set cannot be loaded ({told.splitlines()[0]})") from error
+    if isinstance(found, dict):
+        if split not in found:
+            raise unknown(f"split of {path}", split, found)
+        found = found[split]
+    if column not in found.column_names:
+        raise missing_column(column, path, found.column_names)
+    return found.select_columns([column]).with_format("arrow")
+
+
+def arrow_files(corpus: CorpusConfig) -> list[str]:
+    """The files that hold the rows on this machine, in order."""
+    return [file["filename"] for file in rows_of(corpus).cache_files]
