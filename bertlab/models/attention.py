@@ -1,0 +1,195 @@
+"""Multi-head self-attention (Vaswani et al. 2017, section 3.2) over flat tokens, each sequence by itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from bertlab.data.batches import Batch
+from bertlab.models.architecture import Architecture
+from bertlab.models.dropout import dropped_elements
+from bertlab.models.grid import Grid
+
+# What a forbidden score becomes: far below any other, yet finite in every floating-point type in use.
+FORBIDDEN = -1e30
+
+
+class SelfAttention(nn.Module):
+    """Queries, keys and values by one product, attention, and the output projection. Residual and norm are the block's."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        hidden = architecture.hidden
+        self.queries_keys_values = nn.Linear(hidden, 3 * hidden)
+        self.output = nn.Linear(hidden, hidden)
+        self.dropout = architecture.attention_dropout
+
+    def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:
+        """(T, H) → (T, H)."""
+        mixed = attend(self.queries_keys_values(x), plan, self.dropout if self.training else 0.0)
+        return self.output(mixed)  # type: ignore[no-any-return]
+
+
+@dataclass
+class JaggedPlan:
+    """On a GPU: kernels that take sequences of unequal length need the batch's offsets and no more."""
+
+    heads: int  # A
+    direction: str  # bidirectional | causal | anticausal
+    batch: Batch
+
+
+@dataclass
+class PaddedPlan:
+    """On a CPU: where in a rectangle of scores the tokens of a batch lie; shared by all layers."""
+
+    heads: int  # A
+    direction: str
+    grid: Grid
+    lengths: list[int]  # of the B sequences
+    rows: Tensor  # (T * A,) where a head's piece of a token lies among (B, A, S)
+    origin: Tensor  # (3 * B * A * S,) which piece among (T, 3, A) fills a place of (3, B, A, S)
+
+
+AttentionPlan = JaggedPlan | PaddedPlan
+
+
+def plan_attention(batch: Batch, heads: int, direction: str) -> AttentionPlan:
+    """What all layers share about ``batch``: where its tokens lie, and what each may look at."""
+    if batch.tokens.is_cuda:
+        return JaggedPlan(heads, direction, batch)
+    # Right-aligned sequences make padding to the past of every token what left-aligned ones make it to the future: unseen.
+    grid = Grid.of(batch, right=direction == "anticausal")
+    tokens, cells = batch.tokens.numel(), grid.sequences * grid.width
+    slots = torch.arange(tokens) if grid.slots is None else grid.slots
+    # A slot without a token holds a copy of the first one: finite, never looked at.
+    token_of_slot = torch.zeros(cells, dtype=torch.int64).index_copy_(0, slots, torch.arange(tokens))
+    part, head = torch.arange(3).view(3, 1, 1, 1), torch.arange(heads).view(heads, 1)
+    origin = (token_of_slot.view(grid.sequences, 1, grid.width) * 3 + part) * heads + head  # (3, B, A, S)
+    first_row = (slots // grid.width) * (heads * grid.width) + slots % grid.width
+    rows = first_row[:, None] + torch.arange(heads) * grid.width  # (T, A)
+    return PaddedPlan(heads, direction, grid, grid.lengths.tolist(), rows.reshape(-1), origin.reshape(-1))
+
+
+def attend(projected: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
+    """softmax(Q Kᵀ / √D) V of every sequence and head; ``projected`` (T, 3H) holds Q, K and V side by side → (T, H).
+
+    ``dropout`` is the probability with which an attention weight is dropped, as in the released BERT.
+    """
+    if isinstance(plan, JaggedPlan):
+        return _attend_jagged(projected, plan, dropout)
+    if dropout:
+        return _DroppedAttention.apply(projected, plan, dropout)  # type: ignore[no-any-return, no-untyped-call]
+    return _attend_padded(projected, plan)
+
+
+def _attend_jagged(projected: Tensor, plan: JaggedPlan, dropout: float) -> Tensor:
+    """By PyTorch's fused kernels over sequences of unequal length (flash attention where the type allows)."""
+    batch = plan.batch
+    reverse = None
+    if plan.direction == "anticausal":  # the kernels know causal only: turn every sequence round, and back
+        row = torch.repeat_interleave(
+            torch.arange(batch.sequences, device=projected.device), batch.offsets.diff(), output_size=len(projected)
+        )
+        reverse = batch.offsets[row + 1] - 1 - batch.positions
+        projected = projected[reverse]
+    parts = projected.view(len(projected), 3, plan.heads, -1).unbind(1)  # each (T, A, D)
+    queries, keys, values = (
+        torch.nested.nested_tensor_from_jagged(part.contiguous(), batch.offsets, min_seqlen=1, max_seqlen=batch.max_length).transpose(1, 2)
+        for part in parts
+    )  # (B, A, lengths, D)
+    causal = plan.direction != "bidirectional"
+    mixed = F.scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=causal)
+    flat = mixed.transpose(1, 2).values().reshape(len(projected), -1)
+    return flat if reverse is None else flat[reverse]
+
+
+def _attend_padded(projected: Tensor, plan: PaddedPlan) -> Tensor:
+    """By PyTorch's fused kernel over a rectangle, without dropout, which that kernel lacks on a CPU."""
+    queries, keys, values = _padded(projected, plan)  # (B, A, S, D)
+    grid = plan.grid
+    allowed = None
+    if plan.direction == "anticausal":
+        allowed = torch.ones(grid.width, grid.width, dtype=torch.bool).triu()
+    elif plan.direction == "bidirectional" and grid.slots is not None:
+        allowed = (torch.arange(grid.width) < grid.lengths[:, None])[:, None, None, :]
+    mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed, is_causal=plan.direction == "causal")
+    return mixed.reshape(-1, mixed.shape[-1]).index_select(0, plan.rows).view(len(projected), -1)
+
+
+def _padded(projected: Tensor, plan: PaddedPlan) -> Tensor:
+    """(T, 3H) → queries, keys, values (3, B, A, S, D)."""
+    grid, size = plan.grid, projected.shape[1] // (3 * plan.heads)
+    return projected.reshape(-1, size).index_select(0, plan.origin).view(3, grid.sequences, plan.heads, grid.width, size)
+
+
+class _DroppedAttention(torch.autograd.Function):
+    """Attention with dropout on the weights, and its gradient by hand: one (B, A, S, S) matrix is kept, and no mask."""
+
+    @staticmethod
+    def forward(ctx: Any, projected: Tensor, plan: PaddedPlan, dropout: float) -> Tensor:
+        padded = _padded(projected, plan).flatten(1, 2)  # (3, B * A, S, D)
+        queries, keys, values = padded
+        weights = _scores(queries, keys, plan)
+        torch.softmax(weights, -1, out=weights)
+        dropped = dropped_elements(weights.numel(), dropout)
+        # The dropped weights are kept beside the matrix: the gradient of the softmax needs them.
+        lost = weights.view(-1).index_select(0, dropped)
+        weights.view(-1).index_fill_(0, dropped, 0)
+        mixed = torch.bmm(weights, values).mul_(1 / (1 - dropout))
+        flat = mixed.view(-1, mixed.shape[-1]).index_select(0, plan.rows).view(len(projected), -1)
+        ctx.save_for_backward(padded, weights, dropped, lost, flat)
+        ctx.plan, ctx.dropout = plan, dropout
+        return flat
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        padded, weights, dropped, lost, flat = ctx.saved_tensors
+        plan: PaddedPlan = ctx.plan
+        queries, keys, values = padded  # (B * A, S, D)
+        size, width = queries.shape[-1], queries.shape[-2]
+        keep, score = 1 / (1 - ctx.dropout), 1 / math.sqrt(size)
+        of_mixed = torch.zeros_like(queries).view(-1, size).index_copy_(0, plan.rows, gradient.reshape(-1, size)).view_as(queries)
+        # sum_j P_ij dP_ij, which the gradient of the softmax P subtracts, is the product of output and gradient: a sum over D, not S.
+        inner = torch.zeros(len(queries) * width, dtype=queries.dtype)
+        inner.index_copy_(0, plan.rows, (gradient * flat).view(-1, size).sum(-1))
+        of_padded = torch.empty_like(padded)
+        torch.baddbmm(values, weights.transpose(1, 2), of_mixed, beta=0, alpha=keep, out=of_padded[2])
+        of_scores = torch.baddbmm(weights, of_mixed, values.transpose(1, 2), beta=0, alpha=keep)
+        of_scores.sub_(inner.view(len(queries), width, 1)).mul_(weights)
+        # A dropped weight gets no gradient from the output, but its score still moves the others: P_ij (0 - sum).
+        of_scores.view(-1).index_copy_(0, dropped, lost.mul(inner.index_select(0, dropped // width)).neg_())
+        torch.baddbmm(queries, of_scores, keys, beta=0, alpha=score, out=of_padded[0])
+        torch.baddbmm(keys, of_scores.transpose(1, 2), queries, beta=0, alpha=score, out=of_padded[1])
+        return _flattened(of_padded, plan), None, None
+
+
+def _scores(queries: Tensor, keys: Tensor, plan: PaddedPlan) -> Tensor:
+    """Q Kᵀ / √D (B * A, S, S), with what a position may not look at far below everything else."""
+    grid = plan.grid
+    empty = queries.new_empty(len(queries), grid.width, grid.width)
+    scores = torch.baddbmm(empty, queries, keys.transpose(1, 2), beta=0, alpha=1 / math.sqrt(queries.shape[-1]))
+    if plan.direction != "bidirectional":
+        allowed = torch.ones(grid.width, grid.width, dtype=torch.bool)
+        allowed = allowed.tril() if plan.direction == "causal" else allowed.triu()
+        return scores.add_(torch.zeros(grid.width, grid.width, dtype=scores.dtype).masked_fill_(~allowed, FORBIDDEN))
+    if grid.slots is not None:
+        by_sequence = scores.view(grid.sequences, plan.heads, grid.width, grid.width)
+        for sequence, length in enumerate(plan.lengths):  # few are short in pre-training; a mask would cost a pass over all scores
+            if length < grid.width:
+                by_sequence[sequence, :, :, length:] = FORBIDDEN
+    return scores
+
+
+def _flattened(parts: Tensor, plan: PaddedPlan) -> Tensor:
+    """(3, B * A, S, D) → (T, 3H), the inverse of ``_padded``."""
+    rows_of_part = parts.shape[1] * parts.shape[2]
+    rows = plan.rows.view(-1, 1, plan.heads) + torch.arange(3).view(1, 3, 1) * rows_of_part  # (T, 3, A)
+    return parts.view(-1, parts.shape[-1]).index_select(0, rows.view(-1)).view(len(rows), -1)

@@ -1,0 +1,80 @@
+"""The assembled model: embeddings, a backbone, and the heads of pre-training. A plain module, usable by itself."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bertlab.data.batches import Batch
+from bertlab.models.architecture import Architecture
+from bertlab.models.bilstm import BiLSTM
+from bertlab.models.cbow import BagOfWords
+from bertlab.models.embeddings import Embeddings
+from bertlab.models.heads import LanguageHead, Pooler
+from bertlab.models.transformer import Transformer
+
+BACKBONES: dict[str, type[nn.Module]] = {"transformer": Transformer, "bilstm": BiLSTM, "cbow": BagOfWords}
+
+
+class Bert(nn.Module):
+    """``Bert(architecture)(batch)`` gives the hidden states (T, H) of the batch's tokens; the heads turn them into predictions."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        self.architecture = architecture
+        self.embeddings = Embeddings(architecture)
+        self.backbone = BACKBONES[architecture.backbone](architecture)
+        self.language_head = LanguageHead(architecture)
+        self.pooler = Pooler(architecture) if architecture.next_sentence else None
+        self.next_sentence_head = nn.Linear(architecture.hidden, 2) if architecture.next_sentence else None
+        self.apply(self._initialise)
+
+    def _initialise(self, module: nn.Module) -> None:
+        """As the released BERT: normal weights cut off at two deviations, zero biases; norms start as the identity.
+
+        An LSTM keeps PyTorch's uniform initialisation, which suits its gates, with forget gates open (Jozefowicz et al. 2015).
+        """
+        deviation = self.architecture.initializer_range
+        if isinstance(module, nn.Linear | nn.Embedding):
+            nn.init.trunc_normal_(module.weight, 0.0, deviation, -2 * deviation, 2 * deviation)
+        if isinstance(module, nn.Linear):
+            nn.init.zeros_(module.bias)
+        if isinstance(module, nn.LSTM):
+            for name, bias in module.named_parameters():
+                if name.startswith("bias"):
+                    nn.init.zeros_(bias)
+                if name == "bias_ih_l0":  # gates in PyTorch's order: input, forget, cell, output
+                    nn.init.ones_(bias.detach()[module.hidden_size : 2 * module.hidden_size])
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Hidden states (T, H), one a token."""
+        return self.backbone(self.embeddings(batch), batch)  # type: ignore[no-any-return]
+
+    def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """The state that stands for each sequence (B, H), see ``Architecture.pooling``; through the pooler where there is one."""
+        first, last = batch.offsets[:-1], batch.offsets[1:] - 1
+        pooling = self.architecture.pooling
+        if pooling == "ends":
+            half = hidden.shape[1] // 2
+            states = torch.cat((hidden[last, :half], hidden[first, half:]), -1)
+        else:
+            states = hidden[first if pooling == "first" else last]
+        return states if self.pooler is None else self.pooler(states)
+
+    def next_sentence_logits(self, hidden: Tensor, batch: Batch) -> Tensor:
+        """(B, 2): entry 0 speaks for "B follows A", as in BERT."""
+        if self.next_sentence_head is None:
+            raise ValueError("this model was built without a next-sentence head")
+        return self.next_sentence_head(self.pool(hidden, batch))  # type: ignore[no-any-return]
+
+    def language_logits(self, states: Tensor) -> Tensor:
+        """States (P, W) → logits over the vocabulary (P, V); W is ``Architecture.language_width``."""
+        return self.language_head(states, self.embeddings.words.weight)  # type: ignore[no-any-return]
+
+    def language_loss(self, hidden: Tensor, predicted: Tensor, targets: Tensor, denominator: float) -> tuple[Tensor, Tensor]:
+        """The cross-entropy at positions ``predicted`` (P,) of ``hidden`` (T, W), summed and divided by ``denominator``.
+
+        Also the number of positions whose target is the highest, as a tensor without gradient.
+        """
+        states = hidden.index_select(0, predicted)
+        return self.language_head.loss(states, self.embeddings.words.weight, targets, denominator)

@@ -1,0 +1,86 @@
+"""LSTM backbones: a bidirectional encoder, plain language models, and ELMo's pair of them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from bertlab.data.batches import Batch
+from bertlab.models.architecture import Architecture
+from bertlab.models.dropout import add_dropped, drop
+from bertlab.models.grid import Grid
+from bertlab.models.norms import make_norm
+
+FORWARD, BACKWARD = "rightward", "leftward"  # the way an LSTM reads
+
+
+class Recurrence(nn.Module):
+    """One layer: an LSTM for each of ``ways`` over the same inputs, their states side by side, then residual and norm.
+
+    The residual sum and the norm stand where a transformer block has them, so that ``norm`` and ``placement`` mean the same for both.
+    Where the width changes (the first layer of a pair's halves) there is no residual.
+    """
+
+    def __init__(self, architecture: Architecture, inputs: int, width: int, ways: tuple[str, ...]) -> None:
+        super().__init__()
+        self.lstms = nn.ModuleDict({way: nn.LSTM(inputs, width // len(ways)) for way in ways})
+        self.pre = architecture.placement == "pre"
+        self.norm = make_norm(architecture, inputs if self.pre else width)
+        self.residual = inputs == width
+        self.dropout = architecture.dropout
+
+    def forward(self, x: Tensor, grids: dict[str, Grid]) -> Tensor:
+        """(T, inputs) → (T, width)."""
+        update = self._read(self.norm(x) if self.pre else x, grids)
+        x = add_dropped(x, update, self.dropout, self.training) if self.residual else drop(update, self.dropout, self.training)
+        return x if self.pre else self.norm(x)
+
+    def _read(self, x: Tensor, grids: dict[str, Grid]) -> Tensor:
+        states = []
+        for way, lstm in self.lstms.items():
+            # A grid holds the sequences in the order of reading: padding comes after a sequence's last token and reaches none.
+            hidden, _ = lstm(grids[way].pad(x).transpose(0, 1))  # (S, B, width of a way)
+            states.append(grids[way].unpad(hidden.transpose(0, 1)))
+        return states[0] if len(states) == 1 else torch.cat(states, -1)
+
+
+class Stack(nn.Module):
+    """Layers on one another; where a layer reads both ways, the next one sees both."""
+
+    def __init__(self, architecture: Architecture, width: int, ways: tuple[str, ...]) -> None:
+        super().__init__()
+        inputs = [architecture.hidden] + [width] * (architecture.layers - 1)
+        self.layers = nn.ModuleList(Recurrence(architecture, each, width, ways) for each in inputs)
+        self.norm = make_norm(architecture, width) if architecture.placement == "pre" else None
+
+    def forward(self, x: Tensor, grids: dict[str, Grid]) -> Tensor:
+        """(T, H) → (T, width)."""
+        for layer in self.layers:
+            x = layer(x, grids)
+        return x if self.norm is None else self.norm(x)
+
+
+class BiLSTM(nn.Module):
+    """The backbone, H wide in all.
+
+    ``directions`` both: one stack whose layers read both ways, H / 2 each, and exchange what they read. forward, backward: one
+    stack that reads one way. pair: a forward stack and a backward one, H / 2 each, that share nothing but the embeddings; their
+    states stand side by side only in the result (ELMo, Peters et al. 2018).
+    """
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        stacks: dict[str, list[tuple[str, ...]]] = {
+            "both": [(FORWARD, BACKWARD)],
+            "forward": [(FORWARD,)],
+            "backward": [(BACKWARD,)],
+            "pair": [(FORWARD,), (BACKWARD,)],
+        }
+        ways = stacks[architecture.directions]
+        self.stacks = nn.ModuleList(Stack(architecture, architecture.hidden // len(ways), each) for each in ways)
+
+    def forward(self, x: Tensor, batch: Batch) -> Tensor:
+        """(T, H) → (T, H)."""
+        grids = {FORWARD: Grid.of(batch), BACKWARD: Grid.of(batch, reverse=True)}
+        states = [stack(x, grids) for stack in self.stacks]
+        return states[0] if len(states) == 1 else torch.cat(states, -1)

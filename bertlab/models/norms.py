@@ -1,0 +1,76 @@
+"""The normalisations: over the features of a token (layer), or over the tokens of a batch (batch)."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed
+import torch.distributed.nn.functional
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from bertlab.models.architecture import Architecture
+
+# BERT's 1e-12 would blow up a feature that is all but constant over a batch, as some are at initialisation.
+BATCH_EPSILON = 1e-5
+
+
+def make_norm(architecture: Architecture, width: int | None = None) -> nn.Module:
+    """The norm that ``architecture`` asks for, over states of ``width`` features (its hidden width by default)."""
+    width = architecture.hidden if width is None else width
+    if architecture.norm == "batch":
+        return TokenBatchNorm(width, eps=max(architecture.epsilon, BATCH_EPSILON), momentum=architecture.momentum)
+    return nn.LayerNorm(width, eps=architecture.epsilon)
+
+
+class TokenBatchNorm(nn.BatchNorm1d):
+    """Batch normalisation of flat tokens (T, H): since no padding is among them, each statistic is over real tokens only.
+
+    In training a feature's mean and variance are those of all tokens of the micro-batch on all ranks, in fp32 whatever the
+    precision; in evaluation the running ones are used. With gradient accumulation each micro-batch has statistics of its own.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(T, H) → (T, H)."""
+        with torch.autocast(x.device.type, enabled=False):
+            states = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+            return self._normalised(states).to(x.dtype)
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        if not self.training or (len(x) < 2 and _world_size() == 1):  # one token alone has no variance
+            return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps)
+        if _world_size() > 1:
+            return self._synchronised(x)
+        assert self.num_batches_tracked is not None
+        self.num_batches_tracked += 1
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, self._share(), self.eps)
+
+    def _share(self) -> float:
+        return 0.1 if self.momentum is None else self.momentum
+
+    def _synchronised(self, x: Tensor) -> Tensor:
+        """As above with the tokens of every rank. ``nn.SyncBatchNorm`` would do it on GPUs only."""
+        assert self.num_batches_tracked is not None
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        sums = _sum_over_ranks(torch.cat((x.sum(0), x.new_tensor([x.shape[0]]))))  # (H + 1,)
+        count = sums[-1]
+        mean = sums[:-1] / count
+        centred = x - mean
+        variance = _sum_over_ranks(centred.square().sum(0)) / count
+        with torch.no_grad():
+            self.num_batches_tracked += 1
+            self.running_mean.lerp_(mean, self._share())
+            self.running_var.lerp_(variance * (count / (count - 1).clamp(min=1)), self._share())
+        scale: Tensor = torch.rsqrt(variance + self.eps) * self.weight
+        return centred * scale + self.bias
+
+
+def _sum_over_ranks(x: Tensor) -> Tensor:
+    """The sum of every rank's ``x``, with a gradient that is summed over ranks too."""
+    total: Tensor = torch.distributed.nn.functional.all_reduce(x)  # type: ignore[no-untyped-call]
+    return total
+
+
+def _world_size() -> int:
+    ready = torch.distributed.is_available() and torch.distributed.is_initialized()
+    return torch.distributed.get_world_size() if ready else 1

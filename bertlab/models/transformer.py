@@ -1,0 +1,66 @@
+"""The transformer encoder (Vaswani et al. 2017), over flat tokens."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from bertlab.data.batches import Batch
+from bertlab.models.architecture import Architecture
+from bertlab.models.attention import AttentionPlan, SelfAttention, plan_attention
+from bertlab.models.dropout import add_dropped
+from bertlab.models.heads import activate
+from bertlab.models.norms import make_norm
+
+
+class FeedForward(nn.Module):
+    """Two dense layers with the activation between them."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        self.inner = nn.Linear(architecture.hidden, architecture.intermediate)
+        self.outer = nn.Linear(architecture.intermediate, architecture.hidden)
+        self.activation = architecture.activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(T, H) → (T, H)."""
+        return self.outer(activate(self.inner(x), self.activation))  # type: ignore[no-any-return]
+
+
+class Block(nn.Module):
+    """Attention and feed-forward, each a residual branch with its norm after the sum (post, the paper) or before the branch (pre)."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        self.attention = SelfAttention(architecture)
+        self.attention_norm = make_norm(architecture)
+        self.feed_forward = FeedForward(architecture)
+        self.feed_forward_norm = make_norm(architecture)
+        self.pre = architecture.placement == "pre"
+        self.dropout = architecture.dropout
+
+    def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:
+        """(T, H) → (T, H)."""
+        if self.pre:
+            x = add_dropped(x, self.attention(self.attention_norm(x), plan), self.dropout, self.training)
+            return add_dropped(x, self.feed_forward(self.feed_forward_norm(x)), self.dropout, self.training)
+        x = self.attention_norm(add_dropped(x, self.attention(x, plan), self.dropout, self.training))
+        x = add_dropped(x, self.feed_forward(x), self.dropout, self.training)
+        return self.feed_forward_norm(x)  # type: ignore[no-any-return]
+
+
+class Transformer(nn.Module):
+    """A stack of blocks; under placement "pre" with a norm on top, for its residual stream is never normalised."""
+
+    def __init__(self, architecture: Architecture) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Block(architecture) for _ in range(architecture.layers))
+        self.norm = make_norm(architecture) if architecture.placement == "pre" else None
+        self.heads = architecture.heads
+        self.attention = architecture.attention
+
+    def forward(self, x: Tensor, batch: Batch) -> Tensor:
+        """(T, H) → (T, H)."""
+        plan = plan_attention(batch, self.heads, self.attention)
+        for layer in self.layers:
+            x = layer(x, plan)
+        return x if self.norm is None else self.norm(x)

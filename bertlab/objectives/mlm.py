@@ -1,0 +1,29 @@
+"""The masked language model alone: the paper's "No NSP" row."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from bertlab.data.batches import Batch
+from bertlab.models.bert import Bert
+from bertlab.objectives.outcome import Outcome
+
+predict = "masked"
+pair = False
+
+
+def loss(model: Bert, batch: Batch) -> Outcome:
+    """The mean cross-entropy of the original words at the chosen positions."""
+    return language_outcome(model, model(batch), batch)
+
+
+def language_outcome(model: Bert, hidden: Tensor, batch: Batch) -> Outcome:
+    """The loss of predicting ``batch.targets`` from the states (T, W) at ``batch.predicted``."""
+    denominator = max(1, batch.predicted_in_step)
+    mean, correct = model.language_loss(hidden, batch.predicted, batch.targets, denominator)
+    sums = {
+        "language_loss": mean.detach() * denominator,
+        "correct": correct,
+        "predicted": correct.new_full((), batch.predicted.numel()),
+    }
+    return Outcome(mean, sums)

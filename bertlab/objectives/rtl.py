@@ -1,0 +1,23 @@
+"""The right-to-left language model: every position predicts the previous word."""
+
+from __future__ import annotations
+
+from bertlab.data.batches import Batch
+from bertlab.models.bert import Bert
+from bertlab.objectives.ltr import pair_outcome
+from bertlab.objectives.mlm import language_outcome
+from bertlab.objectives.outcome import Outcome
+
+predict = "previous"
+pair = False
+
+
+def loss(model: Bert, batch: Batch) -> Outcome:
+    """The mean cross-entropy of the previous words; of a pair of language models that of both directions, added."""
+    hidden = model(batch)
+    if model.architecture.language_width == model.architecture.hidden:
+        return language_outcome(model, hidden, batch)
+    half = model.architecture.language_width
+    # State t - 1 of the forward model has read everything before token t and nothing else: it predicts token t.
+    opposite = batch.predicted - 1, batch.tokens.index_select(0, batch.predicted)
+    return pair_outcome(model, hidden[:, half:], hidden[:, :half], opposite, batch)
