@@ -7,6 +7,7 @@ after the other; a launcher or sweeper that the user chose (``hydra/launcher=…
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from bertlab.arguments import Arguments
 from bertlab.config import PretrainConfig
@@ -94,7 +96,7 @@ def _run_hydra(task: Callable[[DictConfig], None], arguments: Arguments, overrid
         with _command_line([sys.argv[0], *arguments.hydra_flags(), *quiet, *overrides]), _errors_as_exceptions():
             try:
                 hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=primary)(task)()
-            except (HydraException, OmegaConfBaseException) as error:
+            except (HydraException, OmegaConfBaseException, YAMLError) as error:
                 raise _as_user_error(error) from error
 
 
@@ -123,16 +125,13 @@ def _job_overrides() -> list[str]:
 
 
 def _as_user_error(error: Exception) -> UserError:
-    """Hydra's and OmegaConf's complaints in one sentence that names the key."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, OmegaConfBaseException):
-        cause = cause.__cause__
-    key = getattr(cause, "full_key", None)
-    words = " ".join(str(error).split("\n    full_key")[0].split())
-    if cause is not None and key:
-        reason = str(cause).split("\n")[0]
-        return UserError(f"{key}: {reason}{_expected(key)}.")
-    return UserError(words if words.endswith(".") else words + ".")
+    """Hydra's, OmegaConf's and PyYAML's complaints in one sentence that names the key."""
+    causes = [error]
+    while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
+        causes.append(cause)
+    key = next((key for cause in causes if (key := getattr(cause, "full_key", None))), None)
+    words = " ".join(str(error).split("\n    full_key")[0].split()).rstrip(".")
+    return UserError(f"{key}: {words}{_expected(key)}." if key else f"{words}.")
 
 
 def _expected(key: str) -> str:
@@ -144,12 +143,16 @@ def _expected(key: str) -> str:
 
 @contextmanager
 def _command_line(words: list[str]) -> Iterator[None]:
-    before = sys.argv
+    """``sys.argv`` for a while, and the root logger as it is: ``--info`` gives it a handler."""
+    before, root = sys.argv, logging.getLogger()
+    handlers, level = list(root.handlers), root.level
     sys.argv = words
     try:
         yield
     finally:
         sys.argv = before
+        root.handlers[:] = handlers
+        root.setLevel(level)
 
 
 @contextmanager

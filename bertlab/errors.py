@@ -18,8 +18,9 @@ def nearest(word: str, choices: Iterable[str], count: int = 3) -> list[str]:
 def unknown(what: str, word: str, choices: Iterable[str]) -> UserError:
     """The error for a name that is none of ``choices``: it offers the nearest ones, or all when none is near."""
     known = sorted(choices)
-    offered = nearest(word, known) or known
-    return UserError(f"Unknown {what} {word!r}: did you mean {' or '.join(offered)}?")
+    if offered := nearest(word, known):
+        return UserError(f"Unknown {what} {word!r}: did you mean {' or '.join(offered)}?")
+    return UserError(f"Unknown {what} {word!r}: choose from {', '.join(known)}.")
 
 
 class RunFailed(UserError):

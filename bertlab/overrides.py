@@ -113,9 +113,9 @@ def _written(override: Override, groups: Mapping[str, Collection[str]]) -> str:
         return line
     if override.is_add():
         line = "+" + line
-    value = override.value()
-    if isinstance(value, float) and value.is_integer() and bare_type(check_key(key)) is int:
-        line = f"{line.partition('=')[0]}={int(value)}"
+    values = values_of(override)
+    if bare_type(check_key(key)) is int and any(isinstance(value, float) for value in values):
+        line = f"{line.partition('=')[0]}={','.join(_text(value if value is None else int(value)) for value in values)}"
     return line
 
 

@@ -139,11 +139,6 @@ def _check_objective(config: PretrainConfig) -> None:
             f"backbone.directions={directions} under objective={kind} would read the very words that are to be predicted:"
             f" choose backbone.directions={'forward' if kind == 'ltr' else 'backward'}, or leave it out."
         )
-    if _is_masked(config) and directions in ("forward", "backward"):
-        raise UserError(
-            f"backbone.directions={directions} is for objective=ltr and objective=rtl; under objective={kind} a bilstm reads both ways:"
-            " leave it out, or change the objective."
-        )
 
 
 def _check_masking(config: PretrainConfig) -> None:

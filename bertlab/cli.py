@@ -1,0 +1,125 @@
+"""The command line: its verbs, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+import bertlab
+from bertlab.completion import complete_overrides, join_split_words
+from bertlab.errors import UserError, unknown
+from bertlab.messages import complain
+
+_ABOUT = """bertlab asks what each part of BERT contributes, at a size that fits your machine.
+
+\b
+  bertlab pretrain                                    train a tiny model on text that needs no download
+  bertlab pretrain objective=ltr norm=batch           change what is predicted, and how states are normalised
+  bertlab pretrain -m seed=1,2,3 model=tiny,mini      every combination, one after the other
+  bertlab pretrain --help                             every choice there is
+"""
+
+app = typer.Typer(
+    help=_ABOUT,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+# A verb takes its words as they are: flags and overrides in any order, which bertlab.arguments tells apart.
+_AS_THEY_ARE = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
+_Words = Annotated[list[str] | None, typer.Argument(metavar="[FLAGS] [KEY=VALUE]...", autocompletion=complete_overrides)]
+
+_OK, _FAILED, _MISUSED, _INTERRUPTED = 0, 1, 2, 130
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"bertlab {bertlab.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")] = False,
+) -> None:
+    pass
+
+
+def _verb(run: Callable[[list[str]], int], words: list[str] | None) -> None:
+    raise typer.Exit(run(words or []))
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def prepare(words: _Words = None) -> None:
+    """Turn raw text into a vocabulary and a token store (pretrain does it when they are missing)."""
+    from bertlab.commands.prepare import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def pretrain(words: _Words = None) -> None:
+    """Train a model on raw text; the same command again resumes it."""
+    from bertlab.commands.pretrain import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def evaluate(words: _Words = None) -> None:
+    """Measure a trained model on held-out documents: checkpoint=RUN."""
+    from bertlab.commands.evaluate import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def params(words: _Words = None) -> None:
+    """Count a model's parameters, training FLOPs and memory, part by part."""
+    from bertlab.commands.params import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def doctor(words: _Words = None) -> None:
+    """Show what this machine has, and what will be used."""
+    from bertlab.commands.doctor import run
+
+    _verb(run, words)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 a run failed, 2 the command cannot be meant, 130 interrupted."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    join_split_words(os.environ)
+    try:
+        _check_first_word(words)
+        app(args=words, prog_name="bertlab")
+    except UserError as error:
+        complain(error)
+        sys.exit(_MISUSED)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output has had enough, as in `bertlab … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_OK)
+    except Exception as error:
+        complain(error)
+        sys.exit(_FAILED)
+
+
+def _check_first_word(words: list[str]) -> None:
+    """Refuse an unknown verb or option in one sentence."""
+    verbs = [str(command.name or command.callback.__name__) for command in app.registered_commands if command.callback]
+    flags = ["--help", "-h", "--version", "--install-completion", "--show-completion"]
+    if words and not words[0].startswith("-") and words[0] not in verbs:
+        raise unknown("command", words[0], verbs)
+    if words and words[0].startswith("-") and words[0] not in flags:
+        raise UserError(f"{words[0]} stands before the command: write bertlab COMMAND first, where COMMAND is {' | '.join(verbs)}.")

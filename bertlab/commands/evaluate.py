@@ -1,0 +1,66 @@
+"""``bertlab evaluate``: a trained model on held-out documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bertlab.arguments import Arguments, parse_arguments
+from bertlab.commands.jobs import run_jobs
+from bertlab.config import PretrainConfig
+from bertlab.errors import UserError
+
+# What a trained model is, and how it came about, cannot be changed any more.
+_FIXED = ("model", "backbone", "norm", "objective", "tokenizer", "optimizer", "budget", "checkpointing", "scale")
+
+
+def run(words: list[str]) -> int:
+    """Evaluate the checkpoints that the words name. Returns the exit code."""
+    arguments = parse_arguments(words)
+    if arguments.help:
+        from bertlab.help import show_help
+
+        return show_help("evaluate", arguments)
+    checkpoints = _taken(arguments, "checkpoint")
+    if not checkpoints:
+        raise UserError("evaluate needs checkpoint=RUN: a run's id or its folder.")
+    if len(checkpoints) > 1 and not arguments.multirun:
+        raise UserError("checkpoint names several runs: add -m to evaluate one after the other.")
+    _refuse_what_is_fixed(arguments)
+    return max(_evaluate_run(checkpoint, arguments) for checkpoint in checkpoints)
+
+
+def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
+    """Evaluate one run, under its own configuration with the command's overrides on top."""
+    from bertlab.composition import run_folder_config
+    from bertlab.training.run_folder import find_run
+
+    folder = find_run(checkpoint, _runs_folder(arguments)).path
+
+    def evaluate_run(config: PretrainConfig) -> Path:
+        from bertlab.training.evaluate import evaluate
+
+        evaluate(folder, config)
+        return folder
+
+    return run_jobs("evaluate", arguments, evaluate_run, base=run_folder_config(folder), words=(f"checkpoint={checkpoint}",))
+
+
+def _taken(arguments: Arguments, key: str) -> list[str]:
+    """Take ``key`` out of the overrides: it is none of the configuration's. Returns its values."""
+    from bertlab.overrides import parse_override, values_of
+
+    taken = [word for word in arguments.overrides if word.lstrip("+").startswith(f"{key}=")]
+    arguments.overrides = [word for word in arguments.overrides if word not in taken]
+    return [str(value) for value in values_of(parse_override(taken[-1]))] if taken else []
+
+
+def _runs_folder(arguments: Arguments) -> Path:
+    given = [word.partition("=")[2] for word in arguments.overrides if word.startswith("paths.runs=")]
+    return Path(given[-1] if given else PretrainConfig().paths.runs)
+
+
+def _refuse_what_is_fixed(arguments: Arguments) -> None:
+    for word in arguments.overrides:
+        section = word.lstrip("+~").partition("=")[0].split(".")[0]
+        if section in _FIXED:
+            raise UserError(f"{word} cannot be set in evaluate: the checkpoint decides it; corpus, validation and trainer can be changed.")

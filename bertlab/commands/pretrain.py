@@ -1,0 +1,27 @@
+"""``bertlab pretrain``: from raw text to a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bertlab.allocator import tune_allocator
+from bertlab.arguments import parse_arguments
+from bertlab.commands.jobs import run_jobs
+from bertlab.config import PretrainConfig
+
+
+def run(words: list[str]) -> int:
+    """Train what the words describe. Returns the exit code."""
+    arguments = parse_arguments(words)
+    if arguments.help:
+        from bertlab.help import show_help
+
+        return show_help("pretrain", arguments)
+    return run_jobs("pretrain", arguments, _pretrain)
+
+
+def _pretrain(config: PretrainConfig) -> Path:
+    tune_allocator()  # takes effect only before PyTorch is imported
+    from bertlab.training.pretrain import pretrain
+
+    return pretrain(config)

@@ -1,0 +1,97 @@
+"""Completion of ``key=value`` words for the shell: groups and their choices, keys and the words they hold, runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, MutableMapping, Sequence
+from pathlib import Path
+
+_SPLIT = "BERTLAB_COMPLETION_SPLIT"  # set while completing for a shell that has split the word at its "="
+
+
+def complete_overrides(args: Sequence[str], incomplete: str) -> list[str]:
+    """What a word of a verb can be completed to.
+
+    Args:
+        args: the words before, flags among them.
+        incomplete: the word so far; words that a shell split at ``=`` have been joined.
+    """
+    prefix = next((sign for sign in ("++", "+", "~") if incomplete.startswith(sign)), "")
+    key, equals, value = incomplete.removeprefix(prefix).partition("=")
+    if not equals:
+        return [prefix + word for word in _keys(args, key, deletes=prefix == "~")]
+    before, comma, last = value.rpartition(",")  # of a sweep, only the last value is being written
+    values = [before + comma + choice for choice in _values(args, key) if choice.startswith(last)]
+    return values if os.environ.get(_SPLIT) else [f"{prefix}{key}={word}" for word in values]
+
+
+def join_split_words(environment: MutableMapping[str, str]) -> None:
+    """Join what bash split: with ``=`` among COMP_WORDBREAKS, as it is by default, ``model=la`` arrives as three words.
+
+    Bash then replaces the last of the three only, so that just the value must be answered.
+    """
+    if environment.get("_BERTLAB_COMPLETE") != "complete_bash" or "COMP_WORDS" not in environment:
+        return
+    words = environment["COMP_WORDS"].split("\n")
+    current = int(environment["COMP_CWORD"])
+    words = words[: current + 1] + [""] * (current + 1 - len(words))
+    if "=" in words[-2:]:
+        environment[_SPLIT] = "1"
+    joined: list[str] = []
+    for index, word in enumerate(words):
+        if joined and (word == "=" or (index > 0 and words[index - 1] == "=")):
+            joined[-1] += word
+        else:
+            joined.append(word)
+    environment["COMP_WORDS"] = "\n".join(joined)
+    environment["COMP_CWORD"] = str(len(joined) - 1)
+
+
+def _keys(args: Sequence[str], start: str, deletes: bool) -> list[str]:
+    """Keys that begin with ``start``; where but one group does, its choices at once, so that no space is put after ``=``."""
+    from bertlab.keys import leaf_keys
+
+    groups = _groups(args)
+    fitting = [group for group in groups if group.startswith(start) and "/" not in group]
+    if "evaluate" in args and "checkpoint".startswith(start):
+        fitting.append("checkpoint")
+    if "." in start or not fitting:
+        fitting = [key for key in leaf_keys() if key.startswith(start)]
+    if deletes:
+        return fitting
+    if len(fitting) == 1:
+        return [f"{fitting[0]}={value}" for value in _values(args, fitting[0])] or [f"{fitting[0]}="]
+    return [f"{key}=" for key in fitting]
+
+
+def _values(args: Sequence[str], key: str) -> list[str]:
+    from bertlab.keys import leaf_keys
+    from bertlab.validation import WORDS
+
+    if key in (groups := _groups(args)):
+        return groups[key]
+    if key == "checkpoint":
+        return list(_runs(args))
+    if isinstance(leaf_keys().get(key), bool):
+        return ["true", "false"]
+    return list(WORDS.get(key, ()))
+
+
+def _groups(args: Sequence[str]) -> dict[str, list[str]]:
+    """Group → choices, with those of the ``--config-dir`` that the words before name."""
+    from bertlab.groups import choices
+    from bertlab.resources import conf_folder
+
+    folders = [conf_folder()]
+    for flag, following in zip(args, [*args[1:], ""], strict=True):
+        name, _, value = flag.partition("=")
+        if name in ("--config-dir", "-cd") and Path(value or following).is_dir():
+            folders.insert(0, Path(value or following))
+    return {group: sorted(found) for group, found in choices(folders).items()}
+
+
+def _runs(args: Sequence[str]) -> Iterator[str]:
+    named = [word.removeprefix("paths.runs=") for word in args if word.startswith("paths.runs=")]
+    runs = Path(named[-1] if named else "runs")
+    if runs.is_dir():
+        yield from sorted(folder.name for folder in runs.iterdir() if (folder / "config.yaml").is_file())

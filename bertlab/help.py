@@ -1,0 +1,197 @@
+"""What ``--help`` says of a verb: what it does, examples, flags, and every choice there is, read off the YAML files."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bertlab.arguments import Arguments
+from bertlab.groups import PRIMARY, choices, default_choices, default_values, description
+from bertlab.keys import leaf_keys
+from bertlab.resources import conf_folder
+
+
+@dataclass(frozen=True)
+class _Verb:
+    """The texts of one verb."""
+
+    about: str
+    examples: tuple[tuple[str, str], ...]  # command, what it does
+    groups: tuple[str, ...] = ()  # the groups that matter to it; none: all
+
+
+_VERBS = {
+    "pretrain": _Verb(
+        "Train a model on raw text. A word of the command is one choice: model=large takes the file conf/model/large.yaml, and model.layers=3"
+        " changes one value in it. Without any, a tiny model learns from text that every installation has, in minutes. The run's folder is the"
+        " last line printed. The same command again resumes an interrupted run, and does nothing for a finished one.",
+        (
+            ("bertlab pretrain", "a tiny model, no download"),
+            ("bertlab pretrain scale=smoke", "the same in seconds, to see that everything works"),
+            ("bertlab pretrain corpus=text corpus.path=DIR", "your own text, one document a file"),
+            ("bertlab pretrain objective=ltr norm=batch", "left to right instead of masked, BatchNorm instead of LayerNorm"),
+            ("bertlab pretrain model=mini model.layers=6 budget.steps=20000", "another size, another budget"),
+            ("bertlab pretrain -m seed=1,2,3 backbone=transformer,bilstm", "six runs, one after the other"),
+            (
+                "bertlab pretrain corpus=mixture 'corpus.sources.wiki={kind: wikiextractor, path: DIR}' \\\n"
+                "      'corpus.sources.books={kind: text, path: DIR2, weight: 2}'",
+                "two sources, the second read twice",
+            ),
+            ("bertlab pretrain model=large --cfg job", "print the configuration instead of training"),
+            ("bertlab pretrain --config-dir runs/RUN --config-name config", "start a run again from its folder"),
+        ),
+    ),
+    "prepare": _Verb(
+        "Turn raw text into a WordPiece vocabulary and a token store: what bertlab pretrain does first when they are missing. It takes the same"
+        " words, so that the store is the one that the training will look for; corpus, tokenizer, scale and paths count. Stores lie in"
+        " paths.cache (by default $BERTLAB_CACHE, else your cache folder), named by their content: a second call finds what is there, and a"
+        " killed one goes on where it was. The store's folder is the last line printed.",
+        (
+            ("bertlab prepare", "the default corpus"),
+            ("bertlab prepare corpus=text corpus.path=DIR", "a folder of plain text, one document a file"),
+            ("bertlab prepare corpus=jsonl 'corpus.path=\"data/*.jsonl.gz\"' corpus.column=body", "JSON lines, compressed"),
+            ("bertlab prepare corpus=text corpus.path=DIR tokenizer.vocab_size=30522", "a vocabulary of the published size"),
+            ("bertlab prepare corpus=text corpus.path=DIR tokenizer.path=vocab.txt", "a given vocabulary"),
+            ("bertlab prepare corpus=text corpus.path=DIR corpus.strict=true", "stop at the first malformed input"),
+        ),
+        ("corpus", "tokenizer", "scale"),
+    ),
+    "evaluate": _Verb(
+        "Measure a trained model on held-out documents: masked-LM loss, perplexity and accuracy, next-sentence accuracy, or the perplexity of a"
+        " left-to-right model. A run is named by its id, by the eight letters at its end, or by its folder, and is evaluated as it was"
+        " configured; what is evaluated on can be changed. Perplexities of different objectives or vocabularies do not compare.",
+        (
+            ("bertlab evaluate checkpoint=runs/RUN", "as during its training"),
+            ("bertlab evaluate checkpoint=RUN validation.sequences=4096", "on more of the held-out documents"),
+            ("bertlab evaluate checkpoint=RUN 'validation.lengths=[32,128]'", "at these lengths"),
+            ("bertlab evaluate checkpoint=RUN corpus=text corpus.path=DIR", "on other text"),
+            ("bertlab evaluate -m checkpoint=RUN1,RUN2 trainer=cpu", "two runs, one after the other"),
+        ),
+        ("corpus", "trainer"),
+    ),
+    "params": _Verb(
+        "Count what a model costs before training it: parameters part by part, training FLOPs a token at every length of its schedule, and"
+        " memory. It takes the same words as bertlab pretrain and loads nothing heavy.",
+        (
+            ("bertlab params", "the default model"),
+            ("bertlab params model=large tokenizer.vocab_size=30522", "BERT-large as published"),
+            ("bertlab params -m model=tiny,mini,small,medium,base,large", "every size"),
+            ("bertlab params backbone=bilstm objective=ltr", "ELMo's shape"),
+            ("bertlab params model=base model.layers=6 --json", "for a program to read"),
+        ),
+        ("model", "backbone", "norm", "objective", "scale"),
+    ),
+    "doctor": _Verb(
+        "Show what this machine has and what a run on it will use: Python and libraries, processors and GPUs, number formats, memory, where"
+        " things are stored, Weights & Biases, SLURM. It changes nothing.",
+        (("bertlab doctor", "the report"), ("bertlab doctor --json", "the same for a program to read")),
+    ),
+}
+
+_FLAGS = (
+    ("-m, --multirun", "several values for a key (seed=1,2,3) mean several runs"),
+    ("--cfg job [--resolve]", "print the configuration instead of running"),
+    ("--package KEY", "with --cfg: that part of it only"),
+    ("--info [defaults|searchpath|…]", "print how the configuration is put together"),
+    ("--config-dir DIR", "look for choices in DIR too: DIR/model/mine.yaml is model=mine"),
+    ("--config-name NAME", "start from NAME.yaml instead of pretrain.yaml"),
+    ("+KEY=VALUE, ~KEY", "add a choice that is not there, take one away"),
+)
+
+_MAIN_KEYS = {
+    "corpus.path": "a file, a folder or a glob",
+    "tokenizer.vocab_size": "entries of the vocabulary",
+    "budget.steps": "how long to train, in optimizer steps",
+    "budget.tokens": "… in positions fed",
+    "budget.minutes": "… in minutes; setting one of the three replaces the others",
+    "batch.sequences": "sequences of an optimizer step, on all devices together",
+    "batch.length": "their length, where the schedule of lengths does not say it",
+    "batch.micro": "sequences a device works on at once; more are accumulated",
+    "optimizer.lr": "the highest learning rate",
+    "masking.rate": "share of the words that are predicted",
+    "validation.every": "steps between evaluations",
+    "trainer.devices": "processors of the accelerator's kind",
+    "trainer.precision": "fp32 or bf16",
+    "seed": "of everything that is random",
+    "paths.runs": "where runs' folders go",
+    "paths.cache": "where vocabularies and token stores go",
+}
+
+
+def show_help(verb: str, arguments: Arguments) -> int:
+    """Print the help of a verb. Returns the exit code."""
+    folders = [*([arguments.config_dir] if arguments.config_dir else []), conf_folder()]
+    print("\n".join(_help_lines(verb, folders, shutil.get_terminal_size().columns if sys.stdout.isatty() else 120)))
+    return 0
+
+
+def _help_lines(verb: str, folders: Sequence[Path], width: int) -> Iterator[str]:
+    texts = _VERBS[verb]
+    yield f"bertlab {verb} [FLAGS] [KEY=VALUE]...   (in any order)"
+    yield ""
+    yield from textwrap.wrap(texts.about, min(width, 120))
+    yield ""
+    yield "Examples"
+    for command, meaning in texts.examples:
+        yield f"  {command}"
+        yield f"      {meaning}"
+    yield ""
+    if verb == "doctor":
+        return
+    yield "Flags"
+    yield from _table([*_FLAGS, *([("--json", "print JSON")] if verb == "params" else [])], width)
+    yield ""
+    yield from _group_lines(texts.groups, folders, width)
+    if verb in ("pretrain", "prepare"):
+        yield "Main keys (and their defaults); --cfg job prints all of them"
+        yield from _table([(f"{key} ({_shown(value)})", _MAIN_KEYS[key]) for key, value in _defaults(folders)], width)
+        yield ""
+    yield f"Choices are files in {conf_folder()}"
+
+
+def _group_lines(wanted: Sequence[str], folders: Sequence[Path], width: int) -> Iterator[str]:
+    """Every group with its choices: the default one marked, each with its line of description."""
+    defaults = default_choices(folders, PRIMARY)
+    for group, found in _in_order(choices(folders), defaults).items():
+        if "/" in group or (wanted and group not in wanted):
+            continue
+        yield f"{group}="
+        yield from _table([(f"{name}{' *' if name == defaults.get(group) else ''}", description(file)) for name, file in found.items()], width)
+        yield ""
+    yield "* is taken when the command does not choose. A scale chooses sizes, lengths and budgets together; what the command says wins over it."
+    yield ""
+
+
+def _in_order(groups: Mapping[str, dict[str, Path]], defaults: Mapping[str, str]) -> dict[str, dict[str, Path]]:
+    """The groups in the order in which the primary file names them, others after."""
+    named = [group for group in defaults if group in groups]
+    return {group: groups[group] for group in [*named, *(group for group in groups if group not in named)]}
+
+
+def _defaults(folders: Sequence[Path]) -> Iterator[tuple[str, Any]]:
+    """The main keys with the values they have when the command sets nothing."""
+    schema, set_by_files = leaf_keys(), default_values(folders, PRIMARY)
+    for key in _MAIN_KEYS:
+        section, _, name = key.rpartition(".")
+        yield key, (set_by_files.get(section, {}) if section else set_by_files).get(name, schema[key])
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float) and value >= 1e5:
+        return f"{value:g}"
+    return "null" if value is None else str(value)
+
+
+def _table(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:
+    """Two columns, the second wrapped."""
+    first = max((len(left) for left, _ in rows), default=0) + 2
+    for left, right in rows:
+        lines = textwrap.wrap(right, max(30, width - first - 2)) or [""]
+        yield f"  {left:<{first}}{lines[0]}".rstrip()
+        for line in lines[1:]:
+            yield " " * (first + 2) + line
