@@ -37,6 +37,7 @@ _OF_SOME_MACHINES = re.compile(r"nvidia|cuda|triton|colorama|pywin32|setuptools|
 _NOT_PROSE = re.compile(
     r"(^|/)(tests?|testing|[^/]*_tests?|_?vendor\w*|_bundled|lib2to3|__pycache__|site-packages|dist-packages|\.[^/]*)/|(^|/)(test_[^/]*|conftest)\.py$"
 )
+_STATEMENTS = ("body", "handlers", "orelse", "finalbody", "cases")  # the fields of a node that hold statements
 _TOPICS = "pydoc_data/topics.py"
 
 
@@ -106,8 +107,11 @@ def read_builtin(parts: tuple[Part, ...], report: ReadingReport) -> Iterator[Doc
 def _texts(path: str, report: ReadingReport) -> Iterator[tuple[int, list[str]]]:
     """The documents of a Python file before they are cleaned: the line where each starts and its texts."""
     try:
+        source = Path(path).read_bytes()
+        if b'"""' not in source and b"'''" not in source:
+            return
         with warnings.catch_warnings(action="ignore"):  # of escapes that the file's author should have doubled
-            tree = ast.parse(Path(path).read_bytes())
+            tree = ast.parse(source)
     except OSError as error:
         report.add(Problem.UNREADABLE, path, str(error.strerror))
         return
@@ -134,11 +138,10 @@ def _docstrings(node: ast.AST) -> Iterator[str]:
         text = ast.get_docstring(node)
         if text:
             yield text
-    elif isinstance(node, ast.Call) and _attaches_docstring(node.func):
-        yield from (inspect.cleandoc(text) for text in _long_strings(node))
-        return
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case | ast.Call):
+    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _attaches_docstring(node.value.func):
+        yield from (inspect.cleandoc(text) for text in _long_strings(node.value))
+    for field in _STATEMENTS:
+        for child in getattr(node, field, ()):
             yield from _docstrings(child)
 
 

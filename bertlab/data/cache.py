@@ -9,9 +9,9 @@ from bertlab.config import PathsConfig
 
 
 def cache_folder(paths: PathsConfig | None = None) -> Path:
-    """The folder for token stores, vocabularies and memoised fingerprints: ``paths.cache``, else $BERTLAB_CACHE, else the user's cache folder.
+    """The folder for token stores, vocabularies and memoised fingerprints; made where it is missing.
 
-    It is made on the first call.
+    It is ``paths.cache``, else $BERTLAB_CACHE, else the user's cache folder.
     """
     given = (paths.cache if paths else None) or os.environ.get("BERTLAB_CACHE")
     if given:

@@ -30,9 +30,9 @@ def inner_suffix(path: str) -> str:
 
 
 def chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]:
-    """The bytes of a file as they come; everything before a damaged place is given out first. Plain files can be read from ``start`` to ``end``.
+    """The bytes of a file as they come; everything before a damaged place is given out first.
 
-    Raises one of ``READ_ERRORS`` where the file is not a regular one or cannot be read (on).
+    ``start`` and ``end`` are for plain files. Raises one of ``READ_ERRORS`` where the file is not a regular one or cannot be read (on).
     """
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError("not a regular file")

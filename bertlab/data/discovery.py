@@ -16,7 +16,7 @@ SUFFIXES_OF_KIND = {"jsonl": (".jsonl", ".ndjson", ".json"), "parquet": (".parqu
 
 
 def files_of(corpus: CorpusConfig) -> list[str]:
-    """The files of a file, a folder (with its folders) or a glob. Hidden files and folders are left out. Raises UserError if there are none."""
+    """The files of a file, a folder (with its folders) or a glob; hidden ones are left out. Raises UserError if there are none."""
     if not corpus.path:
         raise UserError(f"corpus={corpus.kind} needs corpus.path: a file, a folder or a glob.")
     path = os.path.expanduser(corpus.path)
@@ -43,7 +43,10 @@ def _wanted(paths: list[str], kind: str) -> list[str]:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    """Every file below ``folder``, links to folders followed once. A folder that cannot be listed is given out too: reading it fails, and counts."""
+    """Every file below ``folder``, links to folders followed once.
+
+    A folder that cannot be listed is given out too: reading it will fail, and be counted.
+    """
     unlisted: list[str] = []
     seen: set[str] = set()
     for parent, folders, names in os.walk(folder, followlinks=True, onerror=lambda error: unlisted.append(error.filename)):

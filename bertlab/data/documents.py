@@ -68,7 +68,9 @@ class ReadingReport:
         """Count one ``problem`` at ``place`` (``file:line``); ``detail`` says more, as far as it helps."""
         if self.strict and problem not in ASKED_FOR:
             what = f"{problem} ({detail})" if detail else str(problem)
-            raise UserError(f"{resolved(place)}: {what}. corpus.strict=true stops here; repair the file, or go on with corpus.strict=false.")
+            raise UserError(
+                f"{resolved(place)}: {what}. corpus.strict=true stops here; repair the file, or go on with corpus.strict=false."
+            )
         self.counts[problem] = self.counts.get(problem, 0) + 1
         examples = self.examples.setdefault(problem, [])
         if len(examples) < EXAMPLES:

@@ -47,11 +47,7 @@ def pieces(corpus: CorpusConfig, size: int | None = None) -> list[Piece]:
 
     Raises UserError for what is not there or cannot be meant.
     """
-    return [
-        Piece(name, source, group)
-        for name, source in sources_of(corpus).items()
-        for group in _grouped(source, size)
-    ]
+    return [Piece(name, source, group) for name, source in sources_of(corpus).items() for group in _grouped(source, size)]
 
 
 def sources_of(corpus: CorpusConfig) -> dict[str, CorpusConfig]:

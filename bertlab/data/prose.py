@@ -26,9 +26,11 @@ _LISTS = re.compile(
 _UNDERLINE = re.compile(r"([=\-~^#*+\"'`.:_])\1{2,}$")
 _DIRECTIVE = re.compile(r"\.\.\s+([\w:-]+)::(\s+(?P<text>.*))?$")
 _PROSE_DIRECTIVES = {"note", "warning", "tip", "important", "hint", "caution", "attention", "danger", "admonition", "topic"}
-_PROSE_SECTIONS = re.compile(r"(notes?|warnings?|tips?|important|remarks?|caution|hint|description|details|overview|background)\s*:{1,2}$", re.IGNORECASE)
+_PROSE_SECTIONS = re.compile(
+    r"(notes?|warnings?|tips?|important|remarks?|caution|hint|description|details|overview|background)\s*:{1,2}$", re.IGNORECASE
+)
 _FIELD = re.compile(r":[\w*]+(\s+[^:]*)?:(\s|$)|@\w+\b")
-_DOCTEST = re.compile(r"(>>>|In \[\d*\]:|Out\[\d*\]:|\$ |% )")
+_DOCTEST = re.compile(r"(>>>|Traceback \(|[\w.]+(Error|Exception|Warning): |In \[\d*\]:|Out\[\d*\]:|\$ |% )")
 _TABLE = re.compile(r"(\+[-=+]{3,}|\|.*\|$|[=-]{2,}(\s+[=-]{2,})+$)")
 _BULLET = re.compile(r"([-*+•–o]|#\.|\(?(\d{1,3}|[a-z])[.)])\s+(?=\S)")
 _FENCE = re.compile(r"(```|~~~)")
@@ -41,14 +43,13 @@ _MARKDOWN_LINK = re.compile(r"\[(?P<text>[^\[\]]+)\](\([^()\s]*\)|\[[^\[\]]*\])"
 _FOOTNOTE = re.compile(r"\s?\[[#*]?\w{1,12}\]_?(?=[\s.,;:)]|$)")
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,3})(?=[^\s*])(?P<text>[^*]*[^\s*])\1(?![\w*])")
 _CALL = re.compile(r"(?<=\w)\(\)")
-_LINK = re.compile(r"(?<=[^\W_])__?(?=[\s.,;:)]|$)")
+_LINK = re.compile(r"(?<![\w_])([A-Za-z][A-Za-z-]+)__?(?=[\s.,;:)]|$)")
 
-_NO_PROSE = re.compile(r"[`\\{}<>|=@#$^~\[\]*]|->|::|\.\.\.\.|__|https?:|www\.")
+_BROKEN_WORD = re.compile(r"(?<=[a-z])- (?=[a-z])(?!and |or |to )")  # at a hyphen, by the end of a line
+_NO_PROSE = re.compile(r"[`\\{}<>|=@#$^~\[\]*]|->|::|\.\.\.\.|https?:|www\.| --? ?$|^\S+ --? |\"\"\"")
 _WORD = re.compile(r"[\"'(“‘]*([A-Za-z]+(['’/-][A-Za-z]+)*|\d+([.,]\d+)*%?|[–—-]{1,2})[.,;:!?)\"'”’…]*$")
 _COMMON = frozenset(
-    "a an the this that these those it its they their he his she her you your we our i is are was were be been being has have had do does did "
-    "will would can could may might must should shall not no of to in on at by for from with without as into than if when where which "
-    "who whose what how and or but so because while there then also only other any all each such".split()
+    ["a", "an", "the", "this", "that", "these", "those", "it", "its", "they", "their", "he", "his", "she", "her", "you", "your", "we", "our", "i", "is", "are", "was", "were", "be", "been", "being", "has", "have", "had", "do", "does", "did", "will", "would", "can", "could", "may", "might", "must", "should", "shall", "not", "no", "of", "to", "in", "on", "at", "by", "for", "from", "with", "without", "as", "into", "than", "if", "when", "where", "which", "who", "whose", "what", "how", "and", "or", "but", "so", "because", "while", "there", "then", "also", "only", "other", "any", "all", "each", "such", "over", "under", "between", "after", "before", "about", "using", "given"]
 )
 
 
@@ -129,7 +130,9 @@ def _indented_end(lines: list[str], position: int, indent: int) -> int:
 
 
 def _next_heading(lines: list[str], position: int) -> int:
-    while position < len(lines) and not (lines[position].strip() and position + 1 < len(lines) and _UNDERLINE.match(lines[position + 1].strip())):
+    while position < len(lines) and not (
+        lines[position].strip() and position + 1 < len(lines) and _UNDERLINE.match(lines[position + 1].strip())
+    ):
         position += 1
     return position
 
@@ -162,7 +165,7 @@ def _readable(text: str, whole: bool) -> str:
     """The sentences of a paragraph that read as English; none at all of one that must be kept or left out as a ``whole``."""
     if _NO_PROSE.match(text):
         return ""
-    sentences = split_sentences(_unwrapped(text))
+    sentences = split_sentences(_BROKEN_WORD.sub("-", _unwrapped(text)))
     kept = [sentence for sentence in sentences if is_prose(sentence)]
     if not kept or (whole and len(kept) < len(sentences)):
         return ""
@@ -180,7 +183,7 @@ def _unwrapped(text: str) -> str:
         text = _FOOTNOTE.sub("", _MARKDOWN_LINK.sub(lambda match: match["text"], text))
     if "*" in text:
         text = _EMPHASIS.sub(lambda match: match["text"], text)
-    return _LINK.sub("", _CALL.sub("", text))
+    return _LINK.sub(r"\1", _CALL.sub("", text))
 
 
 def _role_text(match: re.Match[str]) -> str:
@@ -191,13 +194,17 @@ def _role_text(match: re.Match[str]) -> str:
 
 
 def is_prose(sentence: str) -> bool:
-    """Whether a sentence reads as English: a capital, at least four words, nearly all of them plain, some of them the commonest."""
+    """Whether a sentence reads as English: at least four words, nearly all of them plain, some of them the commonest, begun and ended as one.
+
+    One that begins with a small letter, as with the name of a function, must be longer and have its full stop.
+    """
     words = sentence.split()
-    first = sentence.lstrip("\"'(“‘")[:1]
-    if len(words) < MIN_WORDS or not first.isupper() or sentence[-1] in ",;-" or _NO_PROSE.search(sentence):
+    if len(words) < MIN_WORDS or sentence[-1] in ",;-" or _NO_PROSE.search(sentence):
         return False
     if sentence.count("(") != sentence.count(")"):
         return False
+    if not sentence.lstrip("\"'(“‘")[:1].isupper() and (len(words) < 8 or sentence[-1] != "."):
+        return False
     plain = sum(1 for word in words if _WORD.match(word))
     common = sum(1 for word in words if word.lower() in _COMMON)
-    return plain >= 0.8 * len(words) and common >= max(1, len(words) // 8)
+    return plain >= 0.75 * len(words) and common >= max(1, len(words) // 8)

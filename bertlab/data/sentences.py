@@ -26,7 +26,14 @@ def split_sentences(block: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    return [stripped for sentence in sentencex.segment("en", text) if (stripped := sentence.strip())]
+    sentences: list[str] = []
+    within = ""  # what ends in a full stop with no space after it: a dotted name such as torch.Tensor
+    for segment in sentencex.segment("en", text):
+        segment = within + segment
+        within = segment if segment.endswith(".") else ""
+        if not within and (stripped := segment.strip()):
+            sentences.append(stripped)
+    return [*sentences, within] if within else sentences
 
 
 def _spans(text: str) -> Iterator[str]:
