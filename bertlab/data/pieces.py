@@ -43,7 +43,7 @@ class Piece:
 
 
 def pieces(corpus: CorpusConfig, size: int | None = None) -> list[Piece]:
-    """The pieces of a corpus, of about ``size`` bytes each (default: up to 16 MiB), a mixture's source after source in the order of names given.
+    """The pieces of a corpus, of about ``size`` bytes each (default: up to 16 MiB); those of a mixture source by source.
 
     Raises UserError for what is not there or cannot be meant.
     """
@@ -51,7 +51,7 @@ def pieces(corpus: CorpusConfig, size: int | None = None) -> list[Piece]:
 
 
 def sources_of(corpus: CorpusConfig) -> dict[str, CorpusConfig]:
-    """The corpora that are read: a mixture's, each with the mixture's own bounds and strictness where it has none; else the corpus itself."""
+    """The corpora that are read, by name: a mixture's (which take its bounds and strictness where they have none), else the corpus itself."""
     if corpus.kind not in KINDS:
         raise unknown("corpus", corpus.kind, KINDS)
     if corpus.sentence_splitting not in SPLIT_BY:

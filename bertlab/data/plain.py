@@ -38,13 +38,17 @@ class _Growing:
             self.document.blocks.append(" ".join(self.lines_of_block))
             self.lines_of_block = []
 
-    def cut(self, following: str, report: ReadingReport) -> Iterator[Document]:
-        """The document so far where it has grown too large; what comes goes on as a new one that starts at ``following``."""
-        if self.characters >= LARGEST_DOCUMENT:
-            report.add(Problem.CUT, self.document.origin)
-            self.end_block()
-            yield self.document
-            self.document, self.characters, self.continues = Document(following, []), 0, True
+    def too_large(self) -> bool:
+        """Whether the document should be cut here."""
+        return self.characters >= LARGEST_DOCUMENT
+
+    def cut(self, following: str, report: ReadingReport) -> Document:
+        """The document so far; what comes goes on as a new one that starts at ``following``."""
+        report.add(Problem.CUT, self.document.origin)
+        self.end_block()
+        full = self.document
+        self.document, self.characters, self.continues = Document(following, []), 0, True
+        return full
 
     def end(self) -> Iterator[Document]:
         """The document, complete; nothing where it was cut just before its end."""
@@ -54,7 +58,7 @@ class _Growing:
 
 
 def read_text(part: Part, corpus: CorpusConfig, report: ReadingReport) -> Iterator[Document]:
-    """One document a file. A blank line ends a paragraph, whose hard-wrapped lines are joined; with splitting by line every line is a block."""
+    """One document a file. A blank line ends a paragraph, whose lines are joined; with splitting by line every line is a block."""
     wrapped = corpus.sentence_splitting != "line"
     growing = None
     for number, line in lines(part, report):
@@ -64,7 +68,8 @@ def read_text(part: Part, corpus: CorpusConfig, report: ReadingReport) -> Iterat
             growing.add(line)
         if not (line and wrapped):
             growing.end_block()
-        yield from growing.cut(part.place(number + 1), report)
+        if growing.too_large():
+            yield growing.cut(part.place(number + 1), report)
     if growing:
         yield from growing.end()
 
@@ -81,7 +86,8 @@ def read_sentences(part: Part, corpus: CorpusConfig, report: ReadingReport) -> I
         growing = growing or _Growing(part.place(number))
         growing.add(line.strip())
         growing.end_block()
-        yield from growing.cut(part.place(number + 1), report)
+        if growing.too_large():
+            yield growing.cut(part.place(number + 1), report)
     if growing:
         yield from growing.end()
 
@@ -92,7 +98,7 @@ def opens_sentences(line: bytes, previous: bytes) -> bool:
 
 
 def read_wikiextractor(part: Part, corpus: CorpusConfig, report: ReadingReport) -> Iterator[Document]:
-    """``<doc id="…" url="…" title="…">``, the title again, the article with one paragraph a line, ``</doc>``. The repeated title is dropped."""
+    """``<doc id="…" url="…" title="…">``, the title again (it is dropped), the article with one paragraph a line, ``</doc>``."""
     growing = None
     title = None
     for number, line in lines(part, report):
@@ -109,7 +115,8 @@ def read_wikiextractor(part: Part, corpus: CorpusConfig, report: ReadingReport) 
                 growing.add(text)
                 growing.end_block()
             title = None
-            yield from growing.cut(part.place(number + 1), report)
+            if growing.too_large():
+                yield growing.cut(part.place(number + 1), report)
         elif line.strip():
             report.add(Problem.OUTSIDE, part.place(number))
     if growing:

@@ -1,8 +1,8 @@
 """The prose of a docstring: what remains when code, signatures, markup and lists of parameters are taken out.
 
 Docstrings are written in reStructuredText, Markdown, and the conventions of numpydoc, Google and Sphinx, often in several at once and
-seldom strictly, so this goes by the look of lines rather than by a grammar. First the lines that are no prose are left out (``_prose_lines``), what
-remains is joined to paragraphs, inline markup is unwrapped, and of each paragraph the sentences that read as English are kept.
+seldom strictly, so this goes by the look of lines rather than by a grammar. First the lines that are no prose are left out, what remains
+is joined to paragraphs, inline markup is unwrapped, and of each paragraph the sentences that read as English are kept.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ MIN_WORDS = 4  # of a sentence
 # Sections whose content is a list or code, whether underlined (numpydoc) or followed by a colon (Google).
 _LISTS = re.compile(
     r"(args|arguments?|parameters?|params?|other parameters|returns?|yields?|receives|raises|throws|warns|attributes|methods|members|"
-    r"keyword args|keyword arguments|kwargs|keywords|(code |usage )?examples?( usage)?|example usage|usage|see also|references?|bibliography|shapes?|inputs?|outputs?|"
-    r"variables|constants|class variables|instance variables|properties|functions|classes|exceptions|todo|authors?|copyright|license|"
-    r"supported types|signature|options|synopsis|fields|flags|environment variables|call signatures?|doctests?|tests?|testing)"
+    r"keyword args|keyword arguments|kwargs|keywords|(code |usage )?examples?( usage)?|example usage|usage|see also|references?|"
+    r"bibliography|shapes?|inputs?|outputs?|variables|constants|class variables|instance variables|properties|functions|classes|"
+    r"exceptions|todo|authors?|copyright|license|supported types|signature|options|synopsis|fields|flags|environment variables|"
+    r"call signatures?|doctests?|tests?|testing)"
     r"(?P<colon>\s*::?)?(?P<same>\s+\S.*)?$",
     re.IGNORECASE,
 )
@@ -49,7 +50,13 @@ _BROKEN_WORD = re.compile(r"(?<=[a-z])- (?=[a-z])(?!and |or |to )")  # at a hyph
 _NO_PROSE = re.compile(r"[`\\{}<>|=@#$^~\[\]*]|->|::|\.\.\.\.|https?:|www\.| --? ?$|^\S+ --? |\"\"\"")
 _WORD = re.compile(r"[\"'(“‘]*([A-Za-z]+(['’/-][A-Za-z]+)*|\d+([.,]\d+)*%?|[–—-]{1,2})[.,;:!?)\"'”’…]*$")
 _COMMON = frozenset(
-    ["a", "an", "the", "this", "that", "these", "those", "it", "its", "they", "their", "he", "his", "she", "her", "you", "your", "we", "our", "i", "is", "are", "was", "were", "be", "been", "being", "has", "have", "had", "do", "does", "did", "will", "would", "can", "could", "may", "might", "must", "should", "shall", "not", "no", "of", "to", "in", "on", "at", "by", "for", "from", "with", "without", "as", "into", "than", "if", "when", "where", "which", "who", "whose", "what", "how", "and", "or", "but", "so", "because", "while", "there", "then", "also", "only", "other", "any", "all", "each", "such", "over", "under", "between", "after", "before", "about", "using", "given"]
+    re.findall(
+        r"\w+",
+        """a an the this that these those it its they their he his she her you your we our i is are was were be been being has have had
+        do does did will would can could may might must should shall not no of to in on at by for from with without as into than if when
+        where which who whose what how and or but so because while there then also only other any all each such over under between after
+        before about using given""",
+    )
 )
 
 
@@ -194,7 +201,7 @@ def _role_text(match: re.Match[str]) -> str:
 
 
 def is_prose(sentence: str) -> bool:
-    """Whether a sentence reads as English: at least four words, nearly all of them plain, some of them the commonest, begun and ended as one.
+    """Whether a sentence reads as English: at least four words, most of them plain, some of them the commonest, begun and ended as one.
 
     One that begins with a small letter, as with the name of a function, must be longer and have its full stop.
     """

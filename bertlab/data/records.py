@@ -117,7 +117,7 @@ def _plain_file(path: str) -> IO[bytes]:
     """The file, for reading at any position: of a compressed one an unnamed temporary copy."""
     if not is_compressed(path):
         return open(path, "rb")
-    copy = tempfile.TemporaryFile()
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 (the caller closes it)
     for chunk in chunks(path):
         copy.write(chunk)
     copy.seek(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import sentencex
@@ -10,6 +11,7 @@ from bertlab.config import CorpusConfig
 from bertlab.data.documents import Document
 
 SPLIT_BY = ("auto", "library", "line")
+_DOTTED = re.compile(r"\.[^\W\d_]")
 _SPAN = 4000  # characters; the splitter takes quadratic time on some texts (unclosed quotes), so it gets no more at once
 
 
@@ -26,14 +28,21 @@ def split_sentences(block: str) -> list[str]:
 
 
 def _split(text: str) -> list[str]:
-    sentences: list[str] = []
-    within = ""  # what ends in a full stop with no space after it: a dotted name such as torch.Tensor
-    for segment in sentencex.segment("en", text):
-        segment = within + segment
-        within = segment if segment.endswith(".") else ""
-        if not within and (stripped := segment.strip()):
-            sentences.append(stripped)
-    return [*sentences, within] if within else sentences
+    segments = sentencex.segment("en", text)
+    if _DOTTED.search(text):
+        segments = _dotted_joined(segments)
+    return [stripped for segment in segments if (stripped := segment.strip())]
+
+
+def _dotted_joined(segments: list[str]) -> list[str]:
+    """The segments, those that end in a full stop with no space after it joined with the next: the parts of a name such as torch.Tensor."""
+    joined: list[str] = []
+    for segment in segments:
+        if joined and joined[-1].endswith("."):
+            joined[-1] += segment
+        else:
+            joined.append(segment)
+    return joined
 
 
 def _spans(text: str) -> Iterator[str]:
