@@ -49,6 +49,7 @@ class SyntheticStore:
         )  # fmt: skip
 
     def split(self, held_out: float) -> tuple[np.ndarray, np.ndarray]:
+        """The first documents are held out."""
         held = round(self.documents * held_out)
         return np.arange(held, self.documents), np.arange(held)
 

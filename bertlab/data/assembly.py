@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -46,6 +46,10 @@ class PretrainingData:
         self._next_sentence = config.objective.kind == "mlm_nsp"
         self.training_documents, self.held_out_documents = store.split(config.corpus.held_out)
         self._current: tuple[int, SequenceSampler, Masker] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the current sampler: a worker process makes its own, as the maps of the store's files are not to be copied."""
+        return self.__dict__ | {"_current": None}
 
     def __len__(self) -> int:
         if self._plan.total_steps is None:

@@ -115,7 +115,8 @@ class Masker:
         missing = np.repeat(numbers, counts) - before
         crossing_draw = uniform(mix(_tokens_keys(sequences, self._crossing_key)[order], sequences.positions[first_token[order]]))
         taken = (missing > 0) & ((before == 0) | (crossing_draw * sizes < missing))
-        return order[taken]
+        words: Int64s = order[taken]
+        return words
 
     def corrupt(self, sequences: Sequences, chosen: Int64s) -> Prediction:
         """Replaces, keeps, or marks each chosen position by one draw of its own."""

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bertlab.data.epochs import EpochOrder
+from bertlab.data.mapping import let_go
 from bertlab.data.ragged import offsets_of
 from bertlab.data.randomness import below, derive, mix, uniform
 from bertlab.errors import UserError
@@ -26,6 +27,10 @@ Floats = NDArray[np.float64]
 
 # Spans are found for aligned blocks of places: a NumPy call costs as much for a handful of sequences as for some hundreds.
 _BLOCK = 1024
+_NEARBY = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4])  # sentences about a start, the preferred ones first
+_NO_FIT = np.iinfo(np.int64).max
+_FOUND_AT_MOST = 4 * _BLOCK
+_MAPPED_AT_MOST = 1 << 30  # bytes; a smaller store may well be in memory wholly
 _WEIGHTED_TRIES = 4  # of finding another document by its share of the corpus before any other one is taken
 
 
@@ -100,6 +105,7 @@ class SequenceSampler:
         self._cut_keys = np.array([derive(int(key), "cut", n) for n in range(5)], np.uint64)[:, None]
         self._other_keys = np.array([derive(int(key), "other", n) for n in range(2 * _WEIGHTED_TRIES + 2)], np.uint64)[:, None]
         self._blocks: dict[int, Spans] = {}
+        self._found = 0  # sequences since pages were last let go
 
     def _usable(self, documents: Int64s) -> Int64s:
         sizes = self._document_offsets[documents + 1] - self._document_offsets[documents]
@@ -134,6 +140,7 @@ class SequenceSampler:
 
     def spans(self, first: int, count: int) -> Spans:
         """What these places' sequences are cut from."""
+        self._keep_memory_bounded(count)
         end = first + count
         blocks = range(first // _BLOCK, (end - 1) // _BLOCK + 1)
         self._blocks = {n: self._blocks[n] if n in self._blocks else self._find(n * _BLOCK, _BLOCK) for n in blocks}
@@ -141,6 +148,14 @@ class SequenceSampler:
         if len(parts) == 1:
             return parts[0]
         return Spans(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Spans)))
+
+    def _keep_memory_bounded(self, count: int) -> None:
+        """Lets go of what was read of a large store once it may be some hundred megabytes: up to three times 64 kB a sequence."""
+        self._found += count
+        if self._found > _FOUND_AT_MOST and self._tokens.nbytes + self._sentences.nbytes > _MAPPED_AT_MOST:
+            self._found = 0
+            let_go(self._tokens)
+            let_go(self._sentences)
 
     def _find(self, first: int, count: int) -> Spans:
         places = np.arange(first, first + count)
@@ -175,8 +190,8 @@ class SequenceSampler:
 
     def _split(self, row: Int64s, start: Int64s, end: Int64s, draws: Floats) -> tuple[Int64s, Int64s, Int64s]:
         """Where A ends and B begins: (start, split, end), at a start of a sentence wherever the document has one within."""
-        after = np.searchsorted(self._sentences, start, side="right")  # the first sentence that starts past the chunk's start
-        inside = np.searchsorted(self._sentences, end, side="left") - after
+        after = self._first_sentence(row, start + 1)  # that starts past the chunk's start
+        inside = self._first_sentence(row, end) - after
         split = self._sentences[after + (draws[0] * np.maximum(inside, 0)).astype(np.int64)]
         lacking = np.flatnonzero(inside <= 0)
         if lacking.size:
@@ -215,26 +230,43 @@ class SequenceSampler:
         partner = chosen ^ 1  # blocks start at a multiple of four
         size = (spans.second_end - spans.second_start)[chosen]
         row = spans.row[partner]
-        start = self._with_room(row, spans.split[partner], size)
+        start = spans.split[partner]
+        late = np.flatnonzero(start + size > self._document_offsets[self._documents[row] + 1])
+        start[late] = self._latest_start(row[late], size[late])
         unfit = np.flatnonzero((start < 0) | (row == spans.row[chosen]))
         row[unfit], start[unfit] = self._from_elsewhere(spans.row[chosen[unfit]], size[unfit], places[chosen[unfit]])
-        limit = np.minimum(self._document_offsets[self._documents[row] + 1], start + self._room - (spans.split - spans.start)[chosen])
-        end = self._matching_end(start, np.minimum(start + size, limit), limit, spans.second_end[chosen])
+        end = np.minimum(start + size, self._document_offsets[self._documents[row] + 1])
+        own_end = spans.second_end[chosen]
+        closed = np.flatnonzero(self._sentences[self._first_sentence(spans.row[chosen], own_end)] == own_end)
+        room = self._room - (spans.split - spans.start)[chosen]
+        start[closed], end[closed] = self._whole_sentences(row[closed], start[closed], end[closed], size[closed], room[closed])
         spans.second_start[chosen], spans.second_end[chosen], spans.label[chosen] = start, end, 1
 
-    def _with_room(self, row: Int64s, start: Int64s, size: Int64s) -> Int64s:
-        """``start``, or an earlier start of a sentence when the document ends within ``size`` tokens; -1 when there is none.
+    def _first_sentence(self, row: Int64s, token: Int64s) -> Int64s:
+        """The number of the document's first sentence that starts at ``token`` or later; that of the next document when none does.
 
-        The document's own start is not taken: a true B never has it.
+        A bisection within the document: one through all sentences would read parts of the file all over.
+        """
+        document = self._documents[row]
+        low, high = self._document_sentences[document], self._document_sentences[document + 1]
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = (low + high) >> 1
+            is_later = (self._sentences[middle] < token) & (low < high)
+            low, high = np.where(is_later, middle + 1, low), np.where(is_later, high, middle)
+        return low
+
+    def _latest_start(self, row: Int64s, size: Int64s) -> Int64s:
+        """The last start of a sentence that ``size`` tokens of the document follow; -1 when there is none.
+
+        The document's own start is not taken: a true B never has it. A document of a single sentence gives any token.
         """
         document = self._documents[row]
         latest = self._document_offsets[document + 1] - size
-        sentence = np.searchsorted(self._sentences, latest, side="right") - 1
+        sentence = self._first_sentence(row, latest + 1) - 1
         first = self._document_sentences[document]
         single = self._document_sentences[document + 1] - first == 1
-        moved = np.where(single, latest, self._sentences[sentence])
         possible = np.where(single, latest > self._document_offsets[document], sentence > first)
-        return np.where(start <= latest, start, np.where(possible, moved, -1))
+        return np.where(possible, np.where(single, latest, self._sentences[sentence]), -1)
 
     def _random_start(self, row: Int64s, size: Int64s, draw: Floats) -> Int64s:
         """A random start of a sentence but the first that ``size`` tokens of the document follow; -1 when there is none."""
@@ -242,7 +274,7 @@ class SequenceSampler:
         begin, first = self._document_offsets[document], self._document_sentences[document]
         latest = self._document_offsets[document + 1] - size
         single = self._document_sentences[document + 1] - first == 1
-        choices = np.where(single, latest - begin, np.searchsorted(self._sentences, latest, side="right") - 1 - first)
+        choices = np.where(single, latest - begin, self._first_sentence(row, latest + 1) - 1 - first)
         choice = 1 + (draw * np.maximum(choices, 0)).astype(np.int64)
         sentence = np.minimum(first + choice, self._sentences.size - 1)
         return np.where(choices >= 1, np.where(single, begin + choice, self._sentences[sentence]), -1)
@@ -275,19 +307,25 @@ class SequenceSampler:
         single = self._document_sentences[document + 1] - first == 1
         return np.where(single, self._document_offsets[document] + 1, self._sentences[first + 1])
 
-    def _matching_end(self, start: Int64s, end: Int64s, limit: Int64s, own_end: Int64s) -> Int64s:
-        """``end``, or where the own B ended with a sentence, the nearest end of a sentence past ``start`` and up to ``limit``.
+    def _whole_sentences(self, row: Int64s, start: Int64s, end: Int64s, size: Int64s, room: Int64s) -> tuple[Int64s, Int64s]:
+        """(start, end) of whole sentences of nearly ``size`` tokens, at most ``room``; as given when there are none about ``start``.
 
-        Most true B end within a sentence, but the last one of a document never does: without this a model could tell true ones
-        of short documents by their final full stop.
+        It is for B whose own, true B ends with a sentence. Most true B end within one, but the last of a document never does:
+        without this a model could tell the true ones of short documents by their final full stop. Of some starts near the given one
+        that is taken from which the end of a sentence fits best, lest the lengths tell the label instead.
         """
-        last = self._sentences.size - 1
-        ends_sentence = self._sentences[np.searchsorted(self._sentences, own_end, side="left")] == own_end
-        after = np.searchsorted(self._sentences, end, side="left")
-        upper, lower = self._sentences[np.minimum(after, last)], self._sentences[after - 1]
-        takes_upper = (upper <= limit) & ((upper - end <= end - lower) | (lower <= start))
-        nearest = np.where(takes_upper, upper, np.where(lower > start, lower, end))
-        return np.where(ends_sentence, nearest, end)
+        document = self._documents[row]
+        first, last = self._document_sentences[document] + 1, self._document_sentences[document + 1]  # starts that may be taken, and end
+        sentence = np.clip(self._first_sentence(row, start) + _NEARBY[:, None], first, np.maximum(last - 1, first))  # (nearby, n)
+        starts = self._sentences[sentence]
+        after = self._first_sentence(np.broadcast_to(row, starts.shape), starts + size)
+        ends = self._sentences[np.stack([after, np.maximum(after - 1, sentence)])]  # (2, nearby, n): the ends about the one sought
+        sizes = ends - starts
+        misfit = np.where((sizes > 0) & (sizes <= room), np.abs(sizes - size), _NO_FIT).reshape(2 * _NEARBY.size, row.size)
+        best = misfit.argmin(axis=0), np.arange(row.size)
+        fits = (misfit[best] < _NO_FIT) & (first < last)
+        starts = np.tile(starts, (2, 1))
+        return np.where(fits, starts[best], start), np.where(fits, ends.reshape(misfit.shape)[best], end)
 
     def _gather(self, spans: Spans, places: Int64s) -> Sequences:
         """Reads the spans' tokens and sets [CLS] and [SEP] around them, all sequences at once."""

@@ -1,0 +1,323 @@
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from fake_stores import CLS, FIRST_ORDINARY, SEP, make_store, random_documents
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertlab.data.sampling import SequenceSampler
+from bertlab.errors import UserError
+
+KEY = np.uint64(20181011)
+
+
+def sampler(store, length=32, key=KEY, documents=None, **options):
+    documents = np.arange(store.documents) if documents is None else documents
+    return SequenceSampler(store, documents, length, key, **{"pair": True, **options})
+
+
+def segments_of(sequences):
+    """For each sequence the places in the store of the tokens of A, and of B (None where there is no B); checks the framing."""
+    found = []
+    for first, end in zip(sequences.offsets[:-1], sequences.offsets[1:], strict=True):
+        tokens, segments = sequences.tokens[first:end], sequences.segments[first:end]
+        assert sequences.positions[first:end].tolist() == list(range(end - first))
+        assert tokens[0] == CLS
+        assert tokens[-1] == SEP
+        separators = np.flatnonzero(tokens == SEP)
+        pieces = np.split(tokens, separators + 1)[:-1]
+        pieces[0] = pieces[0][1:]
+        assert 1 <= len(pieces) <= 2
+        assert segments.tolist() == [0] * (separators[0] + 1) + [1] * (end - first - separators[0] - 1)
+        places = [piece[:-1] - FIRST_ORDINARY for piece in pieces]
+        for piece in places:
+            assert piece.size
+            assert (np.diff(piece) == 1).all()
+        found.append((places[0], places[1] if len(places) == 2 else None))
+    return found
+
+
+def same(left, right):
+    return all(np.array_equal(getattr(left, f.name), getattr(right, f.name)) for f in fields(left))
+
+
+def joined_places(sequences):
+    return np.concatenate([np.concatenate([piece for piece in pieces if piece is not None]) for pieces in segments_of(sequences)])
+
+
+@pytest.fixture(scope="module")
+def store():
+    return make_store(random_documents(1, 60, sentences=(2, 40), words=(2, 25)))
+
+
+def test_every_token_is_in_exactly_one_sequence_of_a_pass(store):
+    single = sampler(store, length=23, pair=False)
+    for epoch in range(3):
+        places = joined_places(single.draw(epoch * single.epoch_length, single.epoch_length))
+        assert np.array_equal(np.sort(places), np.arange(store.tokens.size))
+
+
+def test_pairs_part_a_document_too():
+    """Where no window has to move: documents of whole chunks, each with a start of a sentence."""
+    store = make_store([[6, 5, 2, 6, 6, 1] * (n + 1) for n in range(8)])  # 26 tokens each time; room for 13
+    pairs = sampler(store, length=16)
+    places = joined_places(pairs.draw(0, pairs.epoch_length))
+    assert np.array_equal(np.sort(places), np.arange(store.tokens.size))
+
+
+def test_the_number_of_sequences_is_what_the_documents_need(store):
+    sizes = np.diff(store.document_offsets)
+    assert sampler(store, length=23, pair=False).epoch_length == np.ceil(sizes / 21).sum()
+    assert sampler(store, length=23).epoch_length == np.ceil(sizes / 20).sum()
+
+
+def test_passes_cut_at_different_and_evenly_spread_places():
+    store = make_store([[1] * 95])  # 10 chunks of room 10, so offsets 0 to 5
+    single = sampler(store, length=12, pair=False)
+    cuts = []
+    for epoch in range(1200):
+        spans = single.spans(epoch * 10, 10)
+        starts = np.sort(spans.start)
+        assert (np.diff(starts[1:]) == 10).all()
+        cuts.append(starts[1])
+    counts = np.bincount(10 - np.array(cuts), minlength=6)
+    assert counts.size == 6
+    assert ((counts - 200) ** 2 / 200).sum() < 35  # five degrees of freedom, one in a million
+
+
+def test_epochs_come_in_different_orders(store):
+    single = sampler(store, length=23, pair=False)
+    first, second = (single.spans(n * single.epoch_length, single.epoch_length) for n in (0, 1))
+    assert np.array_equal(np.sort(first.row), np.sort(second.row))
+    assert np.count_nonzero(first.row == second.row) < first.row.size / 4
+    assert abs(np.corrcoef(np.arange(first.row.size), first.row)[0, 1]) < 5 / first.row.size**0.5
+
+
+def test_keys_give_other_streams(store):
+    assert not same(sampler(store, key=np.uint64(1)).draw(0, 64), sampler(store, key=np.uint64(2)).draw(0, 64))
+
+
+@given(st.integers(0, 4000), st.lists(st.integers(1, 700), min_size=1, max_size=5), st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_a_stretch_of_the_stream_is_its_parts_joined(store, first, counts, pair):
+    whole = sampler(store, pair=pair, next_sentence=pair, short_probability=0.2).draw(first, sum(counts))
+    made = sampler(store, pair=pair, next_sentence=pair, short_probability=0.2)
+    parts = [made.draw(first + sum(counts[:n]), count) for n, count in enumerate(counts)]
+    for name in ("tokens", "segments", "positions", "places", *(["next_sentence"] if pair else [])):
+        assert np.array_equal(np.concatenate([getattr(part, name) for part in parts]), getattr(whole, name))
+    assert np.array_equal(np.concatenate([part.lengths for part in parts]), whole.lengths)
+
+
+def test_single_draws_equal_a_joint_one(store):
+    made = sampler(store, next_sentence=True)
+    whole = made.draw(1018, 12)  # over the boundary of the blocks that are found at once
+    for n in range(12):
+        one = made.draw(1018 + n, 1)
+        assert np.array_equal(one.tokens, whole.tokens[whole.offsets[n] : whole.offsets[n + 1]])
+        assert one.next_sentence[0] == whole.next_sentence[n]
+
+
+def test_of_every_four_one_pair_gets_another_document(store):
+    labels = sampler(store, next_sentence=True).draw(0, 4000).next_sentence.reshape(-1, 2, 2)
+    assert (labels[:, :, 0] == labels[:, :, 1]).all()
+    assert (labels[:, :, 0].sum(axis=1) == 1).all()
+    assert abs(labels[:, 0, 0].mean() - 0.5) < 5 * 0.5 / 1000**0.5
+
+
+def test_b_follows_a_or_is_from_another_document(store):
+    sequences = sampler(store, next_sentence=True, short_probability=0.1).draw(0, 3000)
+    assert sequences.lengths.max() <= 32
+    for (a, b), label in zip(segments_of(sequences), sequences.next_sentence, strict=True):
+        document_a, document_b = store.document_of(a), store.document_of(b)
+        assert (document_a == document_a[0]).all()
+        assert (document_b == document_b[0]).all()
+        if label == 0:
+            assert b[0] == a[-1] + 1
+        assert (document_a[0] != document_b[0]) == label
+
+
+def test_the_boundary_is_that_of_sentences(store):
+    """Under both labels A ends with a sentence, and B begins one that does not open its document."""
+    sequences = sampler(store, next_sentence=True, short_probability=0.1).draw(0, 3000)
+    starts, openings = set(store.sentence_offsets.tolist()), set(store.document_offsets.tolist())
+    for a, b in segments_of(sequences):
+        assert a[-1] + 1 in starts
+        assert b[0] in starts
+        assert b[0] not in openings
+
+
+def test_the_split_is_any_start_of_a_sentence_inside_alike():
+    store = make_store([[4] * 50] * 2)
+    spans = sampler(store, length=35).spans(0, 12_000)  # chunks of 32 tokens
+    whole = (spans.second_end - spans.start == 32) & ((spans.start - store.document_offsets[spans.row]) % 4 == 0)
+    ends_of_a = ((spans.split - spans.start)[whole]) // 4  # 1 to 7 sentences
+    counts = np.bincount(ends_of_a, minlength=8)[1:]
+    assert whole.sum() > 500
+    assert counts.size == 7
+    assert ((counts - counts.mean()) ** 2 / counts.mean()).sum() < 40  # six degrees of freedom
+
+
+def test_an_exchanged_b_is_as_long_as_the_true_one(store):
+    """Exactly, or where the true one ends with a sentence, as nearly as another document's sentences allow."""
+    true = sampler(store, length=64).spans(0, 6000)
+    exchanged = sampler(store, length=64, next_sentence=True).spans(0, 6000)
+    assert np.array_equal(true.start, exchanged.start)
+    assert np.array_equal(true.split, exchanged.split)
+    changed = exchanged.label == 1
+    assert np.array_equal(true.second_start[~changed], exchanged.second_start[~changed])
+    assert np.array_equal(true.second_end[~changed], exchanged.second_end[~changed])
+    true_size, size = (true.second_end - true.second_start)[changed], (exchanged.second_end - exchanged.second_start)[changed]
+    closed = np.isin(true.second_end[changed], store.sentence_offsets)
+    assert (size == true_size)[~closed].mean() > 0.999  # short only where no tried document had the room
+    assert (size <= true_size)[~closed].all()
+    assert np.isin(exchanged.second_end[changed][closed], store.sentence_offsets).mean() > 0.9  # but for the shortest
+    assert abs((size - true_size)[closed].mean()) < 1.5
+    assert np.abs(size - true_size)[closed].max() <= 25  # a sentence at most
+
+
+@pytest.mark.parametrize("words", [(2, 25), (10, 60)])
+def test_lengths_and_ends_tell_nothing_about_the_label(words):
+    store = make_store(random_documents(3, 400, sentences=(2, 12), words=words))  # many documents of a single chunk
+    spans = sampler(store, length=128, next_sentence=True, short_probability=0.1).spans(0, 20_000)
+    first, second = spans.split - spans.start, spans.second_end - spans.second_start
+    ends_sentence = np.isin(spans.second_end, store.sentence_offsets)
+    for statistic, bound in [(first, 0.03), (second, 0.05), (first + second, 0.05)]:
+        true, false = (np.sort(statistic[spans.label == label]) for label in (0, 1))
+        values = np.unique(statistic)
+        gap = np.abs(np.searchsorted(true, values, "right") / true.size - np.searchsorted(false, values, "right") / false.size)
+        assert gap.max() < bound, bound  # Kolmogorov–Smirnov; 0.02 is the noise of 2 x 10,000
+    assert abs(ends_sentence[spans.label == 0].mean() - ends_sentence[spans.label == 1].mean()) < 0.06
+
+
+def test_a_dropped_b_is_what_the_neighbour_gets(store):
+    true = sampler(store, length=64).spans(0, 2000)
+    exchanged = sampler(store, length=64, next_sentence=True).spans(0, 2000)
+    changed = np.flatnonzero(exchanged.label)
+    partner = changed ^ 1
+    kept = exchanged.second_start[changed] == true.second_start[partner]
+    assert kept.mean() > 0.6
+    assert (true.row[partner][kept] != true.row[changed][kept]).all()
+
+
+def test_a_neighbour_of_the_same_document_gives_nothing():
+    """One document is nearly the whole corpus: its sequences are mostly each other's neighbours."""
+    store = make_store([[5] * 2000, [5] * 60, [5] * 60])
+    sequences = sampler(store, next_sentence=True).draw(0, 2000)
+    from_others = set()
+    for (a, b), label in zip(segments_of(sequences), sequences.next_sentence, strict=True):
+        documents = store.document_of(a[0]), store.document_of(b[0])
+        assert (documents[0] != documents[1]) == label
+        if label and documents[0] == 0:
+            from_others.add(int(documents[1]))
+    assert from_others == {1, 2}
+
+
+def test_short_sequences():
+    store = make_store([[1] * 3000] * 4)
+    whole = sampler(store, length=23, pair=False).spans(0, 30_000)
+    short = sampler(store, length=23, pair=False, short_probability=0.25).spans(0, 30_000)
+    full = whole.split - whole.start == 21
+    size = (short.split - short.start)[full]
+    count = full.sum()
+    expected = np.full(22, 0.25 * count / 20)
+    expected[:2] = 0
+    expected[21] += 0.75 * count
+    counts = np.bincount(size, minlength=22)
+    assert counts[:2].sum() == 0
+    assert ((counts - expected)[2:] ** 2 / expected[2:]).sum() < 65  # 19 degrees of freedom, one in a million
+    cut = full & (short.split - short.start < 21)
+    at_front = (short.start > whole.start)[cut]
+    assert (at_front ^ (short.split < whole.split)[cut]).all()
+    assert abs(at_front.mean() - 0.5) < 5 * 0.5 / cut.sum() ** 0.5
+
+
+def uses(made, first, count):
+    """How often each chunk (document, number) is in a stretch of the stream."""
+    order = made._order.locate(np.arange(first, first + count))
+    keys, counts = np.unique(order.rows * 10_000 + order.chunks, return_counts=True)
+    return dict(zip(keys.tolist(), counts.tolist(), strict=True))
+
+
+def test_weights_are_how_often_an_epoch_sees_a_source():
+    documents = random_documents(5, 90, sentences=(1, 20), words=(1, 20))
+    store = make_store(documents, weights=[(30, 1.0), (40, 2.0), (20, 0.5)])
+    made = sampler(store, pair=False)
+    chunks = np.ceil(np.diff(store.document_offsets) / 30).astype(int)
+    sizes = [chunks[:30].sum(), chunks[30:70].sum(), chunks[70:].sum()]
+    assert made.epoch_length == sizes[0] + 2 * sizes[1] + round(sizes[2] / 2)
+    seen = uses(made, 0, made.epoch_length)
+    assert {seen[d * 10_000 + k] for d in range(30) for k in range(chunks[d])} == {1}
+    assert {seen[d * 10_000 + k] for d in range(30, 70) for k in range(chunks[d])} == {2}
+    third = [seen.get(d * 10_000 + k, 0) for d in range(70, 90) for k in range(chunks[d])]
+    assert sum(third) == round(sizes[2] / 2)
+    assert max(third) == 1
+
+
+def test_a_fractional_weight_goes_through_the_whole_source_in_turns():
+    store = make_store([[1] * 1000, [1] * 1010], weights=[(1, 1.0), (1, 0.25)])
+    made = sampler(store, length=12, pair=False)  # 100 and 101 chunks; 25 of the second an epoch
+    counts = [uses(made, n * made.epoch_length, made.epoch_length) for n in range(9)]
+    assert {sum(count for key, count in seen.items() if key >= 10_000) for seen in counts} == {25}
+    epochs = [[key for key in seen if key >= 10_000] for seen in counts]
+    assert len(set().union(*epochs[:4])) == 100
+    assert set().union(*epochs[:5]) == {10_000 + k for k in range(101)}
+    means = [np.mean(keys) - 10_000 for keys in epochs]
+    assert all(20 < mean < 80 for mean in means)  # each a random part, not a stretch from the front: that would be 12, 37, …
+    assert epochs[0] != epochs[4]
+
+
+def test_documents_left_out_are_not_seen(store):
+    chosen = np.array([3, 50, 7, 20])
+    sequences = sampler(store, documents=chosen, next_sentence=True).draw(0, 1000)
+    assert set(store.document_of(joined_places(sequences)).tolist()) == set(chosen.tolist())
+
+
+documents_of_any_shape = st.lists(st.lists(st.integers(1, 30), min_size=1, max_size=8), min_size=2, max_size=12)
+
+
+@given(documents_of_any_shape, st.integers(5, 40), st.integers(0, 2**63), st.sampled_from([0.0, 0.5]))
+@settings(max_examples=150, deadline=None)
+def test_documents_of_any_shape_give_sound_pairs(documents, length, key, short_probability):
+    """Long sentences, single sentences and documents of a token or two: framing, bounds, continuity and labels all the same."""
+    store = make_store(documents)
+    if np.count_nonzero(np.diff(store.document_offsets) >= 2) < 2:
+        return
+    sequences = sampler(store, length, np.uint64(key), next_sentence=True, short_probability=short_probability).draw(0, 60)
+    assert sequences.lengths.max() <= length
+    for (a, b), label in zip(segments_of(sequences), sequences.next_sentence, strict=True):
+        documents_seen = [set(store.document_of(piece).tolist()) for piece in (a, b)]
+        assert [len(seen) for seen in documents_seen] == [1, 1]
+        assert (documents_seen[0] != documents_seen[1]) == label
+        if label == 0:
+            assert b[0] == a[-1] + 1
+            document = documents_seen[0].pop()
+            if store.document_sentences[document + 1] - store.document_sentences[document] > 1:
+                assert b[0] in store.sentence_offsets
+
+
+def test_a_chunk_within_one_sentence_moves_to_where_a_sentence_starts():
+    store = make_store([[3, 200, 4]] * 2)
+    sequences = sampler(store, length=23).draw(0, 200)
+    starts = set((store.sentence_offsets).tolist())
+    sides = set()
+    for a, b in segments_of(sequences):
+        assert b[0] in starts
+        sides.add(int(b[0] - store.document_offsets[store.document_of(b[0])]))
+    assert sides == {3, 203}
+
+
+def test_next_sentence_needs_two_documents():
+    with pytest.raises(UserError, match="another document"):
+        sampler(make_store([[5, 5, 5], [1]]), next_sentence=True)
+    with pytest.raises(UserError, match="another document"):
+        sampler(make_store([[5, 5]] * 3), documents=np.array([1]), next_sentence=True)
+
+
+def test_no_text_or_no_room_is_refused():
+    with pytest.raises(UserError, match="no text"):
+        sampler(make_store([[1], [1]]))
+    with pytest.raises(UserError, match="no room"):
+        sampler(make_store([[5, 5]]), length=4)
