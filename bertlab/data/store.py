@@ -157,7 +157,7 @@ def _check_files(folder: Path, manifest: dict[str, Any], verify: bool) -> None:
             raise UserError(f"The token store {folder} lacks {name}: delete the folder and run `bertlab prepare` again.")
         if (size := path.stat().st_size) != expected["bytes"]:
             raise UserError(
-                f"{path} is damaged, it has {size:,} bytes instead of {expected['bytes']:,}: delete the folder and run `bertlab prepare` again."
+                f"{path} is damaged ({size:,} bytes instead of {expected['bytes']:,}): delete the folder and run `bertlab prepare` again."
             )
         if verify and file_hash(path) != expected["blake2b"]:
             raise UserError(f"{path} is not what was written to it: delete the folder and run `bertlab prepare` again.")

@@ -117,6 +117,8 @@ def given_vocabulary(path: str, lowercase: bool) -> Vocabulary:
     A tokenizer.json and a folder's tokenizer_config.json say themselves whether text is lowercased; ``lowercase`` decides for a
     bare vocab.txt. UserError when there is nothing of the kind, or a special token is missing.
     """
+    if not path:
+        raise UserError("tokenizer=file needs tokenizer.path: a vocab.txt, a tokenizer.json or a Hugging Face folder.")
     place = Path(path).expanduser()
     if place.is_dir():
         if (place / "tokenizer.json").is_file():
