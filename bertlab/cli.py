@@ -33,7 +33,7 @@ app = typer.Typer(
 
 # A verb takes its words as they are: flags and overrides in any order, which bertlab.arguments tells apart.
 _AS_THEY_ARE = {"allow_extra_args": True, "ignore_unknown_options": True, "allow_interspersed_args": False, "help_option_names": []}
-_Words = Annotated[list[str] | None, typer.Argument(metavar="[FLAGS] [KEY=VALUE]...", autocompletion=complete_overrides)]
+_Words = Annotated[list[str] | None, typer.Argument(metavar="[FLAGS] [KEY=VALUE]...", shell_complete=complete_overrides)]
 
 _OK, _FAILED, _MISUSED, _INTERRUPTED = 0, 1, 2, 130
 
@@ -52,12 +52,21 @@ def _options(
 
 
 def _verb(run: Callable[[list[str]], int], words: list[str] | None) -> None:
-    raise typer.Exit(run(words or []))
+    """Run a verb and exit with its code; an interruption and a closed pipe are not errors to be explained."""
+    try:
+        code = run(words or [])
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    except BrokenPipeError:  # the reader of our output has had enough, as in `bertlab … | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = _OK
+    raise typer.Exit(code)
 
 
 @app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
 def prepare(words: _Words = None) -> None:
-    """Turn raw text into a vocabulary and a token store (pretrain does it when they are missing)."""
+    """Turn raw text into a vocabulary and a token store."""
     from bertlab.commands.prepare import run
 
     _verb(run, words)
@@ -81,7 +90,7 @@ def evaluate(words: _Words = None) -> None:
 
 @app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
 def params(words: _Words = None) -> None:
-    """Count a model's parameters, training FLOPs and memory, part by part."""
+    """Count a model's parameters, training FLOPs and memory."""
     from bertlab.commands.params import run
 
     _verb(run, words)
@@ -105,12 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except UserError as error:
         complain(error)
         sys.exit(_MISUSED)
-    except KeyboardInterrupt:
-        sys.exit(_INTERRUPTED)
-    except BrokenPipeError:  # the reader of our output has had enough, as in `bertlab … | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(_OK)
     except Exception as error:
+        if "_BERTLAB_COMPLETE" in os.environ:
+            sys.exit(_FAILED)  # a traceback amid the user's typing helps nobody
         complain(error)
         sys.exit(_FAILED)
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, MutableMapping, Sequence
 from pathlib import Path
 
+import typer
+
 _SPLIT = "BERTLAB_COMPLETION_SPLIT"  # set while completing for a shell that has split the word at its "="
 
 
-def complete_overrides(args: Sequence[str], incomplete: str) -> list[str]:
-    """What a word of a verb can be completed to.
-
-    Args:
-        args: the words before, flags among them.
-        incomplete: the word so far; words that a shell split at ``=`` have been joined.
-    """
+def complete_overrides(context: typer.Context, parameter: object, incomplete: str) -> list[str]:
+    """What a word of a verb can be completed to; ``incomplete`` is the word so far, joined again where a shell split it at ``=``."""
+    args = [str(context.info_name), *(context.params.get("words") or [])]
     prefix = next((sign for sign in ("++", "+", "~") if incomplete.startswith(sign)), "")
     key, equals, value = incomplete.removeprefix(prefix).partition("=")
     if not equals:
@@ -48,12 +47,15 @@ def join_split_words(environment: MutableMapping[str, str]) -> None:
 
 
 def _keys(args: Sequence[str], start: str, deletes: bool) -> list[str]:
-    """Keys that begin with ``start``; where but one group does, its choices at once, so that no space is put after ``=``."""
+    """Keys that begin with ``start``, for the verb and its words ``args``.
+
+    Where just one group does, its choices are given at once, so that the shell puts no space after the ``=``.
+    """
     from bertlab.keys import leaf_keys
 
     groups = _groups(args)
     fitting = [group for group in groups if group.startswith(start) and "/" not in group]
-    if "evaluate" in args and "checkpoint".startswith(start):
+    if args[0] == "evaluate" and "checkpoint".startswith(start):
         fitting.append("checkpoint")
     if "." in start or not fitting:
         fitting = [key for key in leaf_keys() if key.startswith(start)]
@@ -83,7 +85,7 @@ def _groups(args: Sequence[str]) -> dict[str, list[str]]:
     from bertlab.resources import conf_folder
 
     folders = [conf_folder()]
-    for flag, following in zip(args, [*args[1:], ""], strict=True):
+    for flag, following in itertools.pairwise([*args, ""]):
         name, _, value = flag.partition("=")
         if name in ("--config-dir", "-cd") and Path(value or following).is_dir():
             folders.insert(0, Path(value or following))

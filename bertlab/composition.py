@@ -54,7 +54,10 @@ class Job:
 
 
 def compose(
-    arguments: Arguments, base: Mapping[str, Any] | None = None, launched: Callable[[Job], None] | None = None, schema: type = PretrainConfig
+    arguments: Arguments,
+    base: Mapping[str, Any] | None = None,
+    launched: Callable[[Job], None] | None = None,
+    schema: type = PretrainConfig,
 ) -> list[Job]:
     """The jobs of a command: one, or several under ``-m``.
 
@@ -126,7 +129,7 @@ def _job_overrides() -> list[str]:
 
 def _as_user_error(error: Exception) -> UserError:
     """Hydra's, OmegaConf's and PyYAML's complaints in one sentence that names the key."""
-    causes = [error]
+    causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)
     key = next((key for cause in causes if (key := getattr(cause, "full_key", None))), None)

@@ -17,7 +17,7 @@ from bertlab.resources import conf_folder
 
 
 @dataclass(frozen=True)
-class _Verb:
+class Verb:
     """The texts of one verb."""
 
     about: str
@@ -25,11 +25,12 @@ class _Verb:
     groups: tuple[str, ...] = ()  # the groups that matter to it; none: all
 
 
-_VERBS = {
-    "pretrain": _Verb(
-        "Train a model on raw text. A word of the command is one choice: model=large takes the file conf/model/large.yaml, and model.layers=3"
-        " changes one value in it. Without any, a tiny model learns from text that every installation has, in minutes. The run's folder is the"
-        " last line printed. The same command again resumes an interrupted run, and does nothing for a finished one.",
+VERBS = {
+    "pretrain": Verb(
+        "Train a model on raw text. A word of the command is one choice: model=large takes the file conf/model/large.yaml, and "
+        "model.layers=3 changes one value in it. Without any, a tiny model learns from text that every installation has, in "
+        "minutes. The run's folder is the last line printed. The same command again resumes an interrupted run, and does "
+        "nothing for a finished one.",
         (
             ("bertlab pretrain", "a tiny model, no download"),
             ("bertlab pretrain scale=smoke", "the same in seconds, to see that everything works"),
@@ -46,11 +47,11 @@ _VERBS = {
             ("bertlab pretrain --config-dir runs/RUN --config-name config", "start a run again from its folder"),
         ),
     ),
-    "prepare": _Verb(
-        "Turn raw text into a WordPiece vocabulary and a token store: what bertlab pretrain does first when they are missing. It takes the same"
-        " words, so that the store is the one that the training will look for; corpus, tokenizer, scale and paths count. Stores lie in"
-        " paths.cache (by default $BERTLAB_CACHE, else your cache folder), named by their content: a second call finds what is there, and a"
-        " killed one goes on where it was. The store's folder is the last line printed.",
+    "prepare": Verb(
+        "Turn raw text into a WordPiece vocabulary and a token store: what bertlab pretrain does first when they are missing. "
+        "It takes the same words, so that the store is the one that the training will look for; corpus, tokenizer, scale and "
+        "paths count. Stores lie in paths.cache (by default $BERTLAB_CACHE, else your cache folder), named by their content: a "
+        "second call finds what is there, and a killed one goes on where it was. The store's folder is the last line printed.",
         (
             ("bertlab prepare", "the default corpus"),
             ("bertlab prepare corpus=text corpus.path=DIR", "a folder of plain text, one document a file"),
@@ -61,10 +62,11 @@ _VERBS = {
         ),
         ("corpus", "tokenizer", "scale"),
     ),
-    "evaluate": _Verb(
-        "Measure a trained model on held-out documents: masked-LM loss, perplexity and accuracy, next-sentence accuracy, or the perplexity of a"
-        " left-to-right model. A run is named by its id, by the eight letters at its end, or by its folder, and is evaluated as it was"
-        " configured; what is evaluated on can be changed. Perplexities of different objectives or vocabularies do not compare.",
+    "evaluate": Verb(
+        "Measure a trained model on held-out documents: masked-LM loss, perplexity and accuracy, next-sentence accuracy, or the"
+        " perplexity of a left-to-right model. A run is named by its id, by the eight letters at its end, or by its folder, and"
+        " is evaluated as it was configured; what is evaluated on can be changed. Perplexities of different objectives or "
+        "vocabularies do not compare.",
         (
             ("bertlab evaluate checkpoint=runs/RUN", "as during its training"),
             ("bertlab evaluate checkpoint=RUN validation.sequences=4096", "on more of the held-out documents"),
@@ -74,9 +76,9 @@ _VERBS = {
         ),
         ("corpus", "trainer"),
     ),
-    "params": _Verb(
-        "Count what a model costs before training it: parameters part by part, training FLOPs a token at every length of its schedule, and"
-        " memory. It takes the same words as bertlab pretrain and loads nothing heavy.",
+    "params": Verb(
+        "Count what a model costs before training it: parameters part by part, training FLOPs a token at every length of its "
+        "schedule, and memory. It takes the same words as bertlab pretrain and loads nothing heavy.",
         (
             ("bertlab params", "the default model"),
             ("bertlab params model=large tokenizer.vocab_size=30522", "BERT-large as published"),
@@ -86,9 +88,9 @@ _VERBS = {
         ),
         ("model", "backbone", "norm", "objective", "scale"),
     ),
-    "doctor": _Verb(
-        "Show what this machine has and what a run on it will use: Python and libraries, processors and GPUs, number formats, memory, where"
-        " things are stored, Weights & Biases, SLURM. It changes nothing.",
+    "doctor": Verb(
+        "Show what this machine has and what a run on it will use: Python and libraries, processors and GPUs, number formats, "
+        "memory, where things are stored, Weights & Biases, SLURM. It changes nothing.",
         (("bertlab doctor", "the report"), ("bertlab doctor --json", "the same for a program to read")),
     ),
 }
@@ -131,7 +133,7 @@ def show_help(verb: str, arguments: Arguments) -> int:
 
 
 def _help_lines(verb: str, folders: Sequence[Path], width: int) -> Iterator[str]:
-    texts = _VERBS[verb]
+    texts = VERBS[verb]
     yield f"bertlab {verb} [FLAGS] [KEY=VALUE]...   (in any order)"
     yield ""
     yield from textwrap.wrap(texts.about, min(width, 120))
@@ -161,9 +163,11 @@ def _group_lines(wanted: Sequence[str], folders: Sequence[Path], width: int) -> 
         if "/" in group or (wanted and group not in wanted):
             continue
         yield f"{group}="
-        yield from _table([(f"{name}{' *' if name == defaults.get(group) else ''}", description(file)) for name, file in found.items()], width)
+        yield from _table(
+            [(f"{name}{' *' if name == defaults.get(group) else ''}", description(file)) for name, file in found.items()], width
+        )
         yield ""
-    yield "* is taken when the command does not choose. A scale chooses sizes, lengths and budgets together; what the command says wins over it."
+    yield "* is taken when the command does not choose. A scale sets sizes, lengths and budgets together; the command wins over it."
     yield ""
 
 

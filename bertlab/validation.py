@@ -31,12 +31,34 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 
 # Numbers with a bound. A key that may be null is bounded only where it is not.
-_POSITIVE = """
-    model.layers model.hidden model.heads model.intermediate model.positions model.segments model.epsilon model.initializer_range
-    backbone.window masking.noise_std batch.sequences batch.length batch.micro
-    optimizer.lr optimizer.epsilon optimizer.clip budget.steps budget.tokens budget.minutes
-    validation.every validation.sequences checkpointing.every checkpointing.keep_every trainer.devices trainer.threads trainer.log_every
-""".split()
+_POSITIVE = [
+    "model.layers",
+    "model.hidden",
+    "model.heads",
+    "model.intermediate",
+    "model.positions",
+    "model.segments",
+    "model.epsilon",
+    "model.initializer_range",
+    "backbone.window",
+    "masking.noise_std",
+    "batch.sequences",
+    "batch.length",
+    "batch.micro",
+    "optimizer.lr",
+    "optimizer.epsilon",
+    "optimizer.clip",
+    "budget.steps",
+    "budget.tokens",
+    "budget.minutes",
+    "validation.every",
+    "validation.sequences",
+    "checkpointing.every",
+    "checkpointing.keep_every",
+    "trainer.devices",
+    "trainer.threads",
+    "trainer.log_every",
+]
 _NOT_NEGATIVE = ("optimizer.weight_decay", "trainer.workers", "seed")
 _BELOW_ONE = ("model.dropout", "model.attention_dropout", "optimizer.beta1", "optimizer.beta2", "optimizer.warmup")
 _SHARES = ("masking.rate", "masking.mask", "masking.keep", "masking.random", "masking.zero", "masking.noise", "batch.short_probability")
@@ -119,7 +141,7 @@ def _check_model(config: PretrainConfig) -> None:
         raise UserError(f"model.hidden={model.hidden} is odd, and backbone=bilstm gives each of its two directions half: make it even.")
     if backbone.kind != "bilstm" and backbone.directions != "auto":
         raise UserError(
-            f"backbone.directions={backbone.directions} is of backbone=bilstm only; backbone={backbone.kind} has no directions: leave it out."
+            f"backbone.directions={backbone.directions} is of backbone=bilstm only; backbone={backbone.kind} has none: leave it out."
         )
     if backbone.kind != "cbow" and backbone.window is not None:
         raise UserError(f"backbone.window={backbone.window} is of backbone=cbow only: leave it out, or choose backbone=cbow.")
@@ -205,7 +227,9 @@ def _check_budget(config: PretrainConfig) -> None:
     given = {name: value for name, value in vars(config.budget).items() if value is not None}
     if len(given) != 1:
         what = "none of them is set" if not given else " and ".join(f"budget.{name}={value:g}" for name, value in given.items())
-        raise UserError(f"Exactly one of budget.steps, budget.tokens and budget.minutes says how long to train; {what}: set the others to null.")
+        raise UserError(
+            f"Exactly one of budget.steps, budget.tokens and budget.minutes says how long to train; {what}: set the others to null."
+        )
 
 
 def _check_corpus(corpus: CorpusConfig, key: str) -> None:
@@ -214,7 +238,9 @@ def _check_corpus(corpus: CorpusConfig, key: str) -> None:
         if (value := getattr(corpus, name)) not in WORDS[f"corpus.{name}"]:
             raise unknown(f"{key}.{name}", value, WORDS[f"corpus.{name}"])
     if not 0 < corpus.held_out < 1:
-        raise UserError(f"{key}.held_out={corpus.held_out} must be more than 0 and less than 1: it is the share of documents kept for validation.")
+        raise UserError(
+            f"{key}.held_out={corpus.held_out} must be more than 0 and less than 1: it is the share of documents kept for validation."
+        )
     if not (math.isfinite(corpus.weight) and corpus.weight > 0):
         raise UserError(f"{key}.weight={corpus.weight} must be more than 0: leave a source out that shall not be read.")
     if corpus.subset is not None and corpus.kind != "huggingface":

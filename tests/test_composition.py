@@ -106,7 +106,9 @@ class TestBudget:
 class TestSources:
     @pytest.mark.parametrize("plus", ["+", "++", ""])
     def test_a_mixture_is_given_on_the_command_line_and_typed(self, plus: str) -> None:
-        composed = config("corpus=mixture", plus + "corpus.sources.wiki={kind: wikiextractor, path: 'a b', weight: 2}", "corpus.sources.own.kind=text")
+        composed = config(
+            "corpus=mixture", plus + "corpus.sources.wiki={kind: wikiextractor, path: 'a b', weight: 2}", "corpus.sources.own.kind=text"
+        )
         assert composed.corpus.kind == "mixture"
         assert composed.corpus.sources == {
             "wiki": CorpusConfig(kind="wikiextractor", path="a b", weight=2.0),
@@ -115,7 +117,7 @@ class TestSources:
         assert isinstance(composed.corpus.sources["wiki"].weight, float)
 
     def test_values_with_quotes_and_backslashes_arrive_as_they_are(self) -> None:
-        composed = config("corpus=mixture", f"corpus.sources.x.path='it\\'s {{a}}, [b]'", "corpus.sources.y.path=\"say \\\"hi\\\"\"")
+        composed = config("corpus=mixture", "corpus.sources.x.path='it\\'s {a}, [b]'", 'corpus.sources.y.path="say \\"hi\\""')
         assert composed.corpus.sources["x"].path == "it's {a}, [b]"
         assert composed.corpus.sources["y"].path == 'say "hi"'
 
@@ -124,7 +126,9 @@ class TestSources:
         weights = [tuple(source.weight for source in job.config.corpus.sources.values()) for job in found]
         assert sorted(weights) == [(1, 3), (1, 4), (2, 3), (2, 4)]
 
-    @pytest.mark.parametrize("word", ["corpus.sources.a.weight=much", "corpus.sources={a: {weight: much}}", "+corpus.sources.a={weight: much}"])
+    @pytest.mark.parametrize(
+        "word", ["corpus.sources.a.weight=much", "corpus.sources={a: {weight: much}}", "+corpus.sources.a={weight: much}"]
+    )
     def test_a_source_is_checked_like_everything_else(self, word: str) -> None:
         assert "corpus.sources.a.weight takes a number, not 'much'" in refusal("corpus=mixture", word)
 
@@ -243,7 +247,7 @@ class TestGrammar:
 
 
 class TestOwnFolder:
-    @pytest.fixture()
+    @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
         (tmp_path / "model").mkdir()
         (tmp_path / "experiment").mkdir()
@@ -282,6 +286,6 @@ class TestOwnFolder:
 def test_every_configuration_file_opens_with_the_command_that_uses_it_and_says_what_it_is() -> None:
     for group, found in choices([conf_folder()]).items():
         for choice, file in found.items():
-            opening = [line for line in file.read_text().splitlines() if not line.startswith("# @package")][0]
+            opening = next(line for line in file.read_text().splitlines() if not line.startswith("# @package"))
             assert opening.startswith("# bertlab "), file
             assert description(file), f"{group}={choice} has no line of description"

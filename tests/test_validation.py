@@ -84,7 +84,10 @@ def test_the_schema_with_a_budget_is_valid_and_gives_no_warning() -> None:
         ({"corpus__kind": "mixture", "corpus__path": "x", "corpus__sources": {"a": CorpusConfig()}}, ["corpus.path=x", "mixture"]),
         ({"corpus__sources": {"a": CorpusConfig()}}, ["corpus.sources", "corpus.kind=builtin"]),
         ({"corpus__kind": "mixture", "corpus__sources": {"a": CorpusConfig(kind="mixture")}}, ["corpus.sources.a", "mixture itself"]),
-        ({"corpus__kind": "mixture", "corpus__sources": {"a": CorpusConfig(kind="text")}}, ["corpus.sources.a.kind=text", "corpus.sources.a.path"]),
+        (
+            {"corpus__kind": "mixture", "corpus__sources": {"a": CorpusConfig(kind="text")}},
+            ["corpus.sources.a.kind=text", "corpus.sources.a.path"],
+        ),
         ({"corpus__kind": "mixture", "corpus__sources": {"a": CorpusConfig(kind="txt")}}, ["corpus.sources.a.kind", "'txt'", "text"]),
         ({"corpus__kind": "mixture", "corpus__sources": {"a": CorpusConfig(weight=0)}}, ["corpus.sources.a.weight=0", "more than 0"]),
         ({"corpus__held_out": 0.0}, ["corpus.held_out=0", "more than 0"]),
@@ -113,9 +116,31 @@ def test_every_enumerated_word_is_checked_and_the_nearest_offered(key: str) -> N
         validate(configured(**{key.replace(".", "__"): f"{right}x"}))
 
 
-POSITIVE = """model.layers model.hidden model.heads model.intermediate model.positions model.segments model.epsilon model.initializer_range
-    backbone.window batch.sequences batch.length batch.micro optimizer.lr optimizer.epsilon optimizer.clip budget.steps validation.every
-    validation.sequences checkpointing.every checkpointing.keep_every trainer.devices trainer.threads trainer.log_every""".split()
+POSITIVE = [
+    "model.layers",
+    "model.hidden",
+    "model.heads",
+    "model.intermediate",
+    "model.positions",
+    "model.segments",
+    "model.epsilon",
+    "model.initializer_range",
+    "backbone.window",
+    "batch.sequences",
+    "batch.length",
+    "batch.micro",
+    "optimizer.lr",
+    "optimizer.epsilon",
+    "optimizer.clip",
+    "budget.steps",
+    "validation.every",
+    "validation.sequences",
+    "checkpointing.every",
+    "checkpointing.keep_every",
+    "trainer.devices",
+    "trainer.threads",
+    "trainer.log_every",
+]
 BELOW_ONE = ["model.dropout", "model.attention_dropout", "optimizer.beta1", "optimizer.beta2", "optimizer.warmup"]
 SHARES = ["masking.rate", "masking.mask", "masking.keep", "masking.random", "masking.zero", "masking.noise", "batch.short_probability"]
 OUT_OF_RANGE = (
@@ -134,8 +159,16 @@ def test_numbers_out_of_their_range_are_refused_under_their_key(key: str, value:
 
 def test_no_number_of_the_schema_is_left_unbounded() -> None:
     """A number that a user could set to nonsense unnoticed would be one that no rule above names."""
-    checked_elsewhere = """tokenizer.vocab_size corpus.held_out corpus.weight corpus.filter.min_words corpus.filter.max_words
-        masking.noise_std budget.tokens budget.minutes""".split()
+    checked_elsewhere = [
+        "tokenizer.vocab_size",
+        "corpus.held_out",
+        "corpus.weight",
+        "corpus.filter.min_words",
+        "corpus.filter.max_words",
+        "masking.noise_std",
+        "budget.tokens",
+        "budget.minutes",
+    ]
     numbers = {key for key in leaf_keys() if words_for(check_key(key)).split(" or ")[0] in ("a number", "a whole number")}
     assert "batch.micro" in numbers
     assert numbers <= {key for key, _ in OUT_OF_RANGE} | set(checked_elsewhere)

@@ -70,7 +70,7 @@ def examine() -> dict[str, dict[str, str]]:
 def malicious_releases(installed: Callable[[str], str | None]) -> list[str]:
     """A sentence for every library of which ``installed`` gives a release that is known to be malicious."""
     return [
-        f"{name} {found} is a malicious release (GHSA-w37p-236h-pfx3): uninstall it and change every password and key this account can read."
+        f"{name} {found} is a malicious release (GHSA-w37p-236h-pfx3): uninstall it, and change every password and key on this machine."
         for name, releases in _MALICIOUS.items()
         if (found := installed(name)) in releases
     ]
@@ -147,6 +147,8 @@ def _services() -> dict[str, str]:
     job = os.environ.get("SLURM_JOB_ID")
     slurm = shutil.which("sbatch")
     return {
-        "Weights & Biases": {"offline": "offline (no login): runs are kept in their folders, wandb sync sends them later"}.get(mode(), mode()),
+        "Weights & Biases": {"offline": "offline (no login): runs are kept in their folders, wandb sync sends them later"}.get(
+            mode(), mode()
+        ),
         "SLURM": f"inside job {job}" if job else (f"available ({slurm})" if slurm else "not found"),
     }

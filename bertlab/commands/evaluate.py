@@ -37,12 +37,16 @@ def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
     folder = find_run(checkpoint, _runs_folder(arguments)).path
 
     def evaluate_run(config: PretrainConfig) -> Path:
-        from bertlab.training.evaluate import evaluate
-
-        evaluate(folder, config)
+        _evaluate(folder, config)
         return folder
 
     return run_jobs("evaluate", arguments, evaluate_run, base=run_folder_config(folder), words=(f"checkpoint={checkpoint}",))
+
+
+def _evaluate(folder: Path, config: PretrainConfig) -> None:
+    from bertlab.training.evaluate import evaluate
+
+    evaluate(folder, config)
 
 
 def _taken(arguments: Arguments, key: str) -> list[str]:
