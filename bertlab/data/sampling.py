@@ -26,11 +26,10 @@ Int64s = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 # Spans are found for aligned blocks of places: a NumPy call costs as much for a handful of sequences as for some hundreds.
-_BLOCK = 1024
+_BLOCK = 512
 _NEARBY = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4])  # sentences about a start, the preferred ones first
 _NO_FIT = np.iinfo(np.int64).max
-_FOUND_AT_MOST = 4 * _BLOCK
-_MAPPED_AT_MOST = 1 << 30  # bytes; a smaller store may well be in memory wholly
+_MAPPED_AT_MOST = 1 << 30  # bytes; of a larger store what was read is let go of after every block
 _WEIGHTED_TRIES = 4  # of finding another document by its share of the corpus before any other one is taken
 
 
@@ -105,7 +104,6 @@ class SequenceSampler:
         self._cut_keys = np.array([derive(int(key), "cut", n) for n in range(5)], np.uint64)[:, None]
         self._other_keys = np.array([derive(int(key), "other", n) for n in range(2 * _WEIGHTED_TRIES + 2)], np.uint64)[:, None]
         self._blocks: dict[int, Spans] = {}
-        self._found = 0  # sequences since pages were last let go
 
     def _usable(self, documents: Int64s) -> Int64s:
         sizes = self._document_offsets[documents + 1] - self._document_offsets[documents]
@@ -140,7 +138,6 @@ class SequenceSampler:
 
     def spans(self, first: int, count: int) -> Spans:
         """What these places' sequences are cut from."""
-        self._keep_memory_bounded(count)
         end = first + count
         blocks = range(first // _BLOCK, (end - 1) // _BLOCK + 1)
         self._blocks = {n: self._blocks[n] if n in self._blocks else self._find(n * _BLOCK, _BLOCK) for n in blocks}
@@ -149,15 +146,10 @@ class SequenceSampler:
             return parts[0]
         return Spans(*(np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(Spans)))
 
-    def _keep_memory_bounded(self, count: int) -> None:
-        """Lets go of what was read of a large store once it may be some hundred megabytes: up to three times 64 kB a sequence."""
-        self._found += count
-        if self._found > _FOUND_AT_MOST and self._tokens.nbytes + self._sentences.nbytes > _MAPPED_AT_MOST:
-            self._found = 0
+    def _find(self, first: int, count: int) -> Spans:
+        if self._tokens.nbytes + self._sentences.nbytes > _MAPPED_AT_MOST:
             let_go(self._tokens)
             let_go(self._sentences)
-
-    def _find(self, first: int, count: int) -> Spans:
         places = np.arange(first, first + count)
         draws = uniform(mix(self._cut_keys, places))  # (5, n)
         row, start, end = self._cut(places, draws[:3])

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.data.mapping import let_go
 from bertlab.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ TOKENIZER = "tokenizer.json"
 FILES = (TOKENS, SENTENCE_OFFSETS, DOCUMENT_SENTENCES, DOCUMENT_HASHES, TOKENIZER)
 OFFSET_TYPE = np.dtype("<i8")
 HASH_TYPE = np.dtype("<u8")
+DOCUMENTS_AT_ONCE = 1 << 18
 
 
 def token_type(vocab_size: int) -> np.dtype[Any]:
@@ -100,7 +102,12 @@ class TokenStore:
     @cached_property
     def document_offsets(self) -> NDArray[np.int64]:
         """Where each document starts in the tokens, and N: (D + 1,), in memory."""
-        return np.asarray(self.sentence_offsets[self.document_sentences])
+        offsets = np.empty(self.documents + 1, np.int64)
+        for first in range(0, offsets.size, DOCUMENTS_AT_ONCE):  # each part is let go of, else the whole file would be in memory
+            part = slice(first, first + DOCUMENTS_AT_ONCE)
+            offsets[part] = self.sentence_offsets[self.document_sentences[part]]
+            let_go(self.sentence_offsets)
+        return offsets
 
     def split(self, held_out: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The numbers of the documents to train on and of those held out, both ascending; about a share ``held_out`` is held out.

@@ -303,7 +303,7 @@ def test_a_chunk_within_one_sentence_moves_to_where_a_sentence_starts():
     sequences = sampler(store, length=23).draw(0, 200)
     starts = set((store.sentence_offsets).tolist())
     sides = set()
-    for a, b in segments_of(sequences):
+    for _, b in segments_of(sequences):
         assert b[0] in starts
         sides.add(int(b[0] - store.document_offsets[store.document_of(b[0])]))
     assert sides == {3, 203}

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import copy
+import pickle
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from fake_stores import CLS, FIRST_ORDINARY, MASK, SEP, make_store, random_documents
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bertlab.config import LengthsConfig, PretrainConfig, StageConfig
+from bertlab.data.assembly import PretrainingData, share_of
+from bertlab.data.schedule import plan_training
+from bertlab.errors import UserError
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def store():
+    return make_store(random_documents(8, 80, sentences=(2, 30), words=(2, 25)), held_out=range(0, 80, 8))
+
+
+def config(kind="mlm_nsp", sequences=24, length=48, micro=None, seed=1, **masking):
+    made = PretrainConfig(seed=seed)
+    made.objective.kind, made.batch.sequences, made.batch.length, made.batch.micro = kind, sequences, length, micro
+    made.budget.steps = 1000
+    for name, value in masking.items():
+        setattr(made.masking, name, value)
+    return made
+
+
+def data(store, made, rank=0, world=1, predict="masked"):
+    return PretrainingData(store, made, plan_training(made), rank, world, predict=predict, pair=made.objective.kind == "mlm_nsp")
+
+
+def joined(batches):
+    """The micro-batches as one, by the definition of the fields."""
+    starts = np.cumsum([0] + [batch.tokens.numel() for batch in batches])
+    flat = {}
+    for name in ("tokens", "segments", "positions", "targets", "next_sentence"):
+        values = [getattr(batch, name) for batch in batches]
+        flat[name] = None if values[0] is None else torch.cat(values).tolist()
+    for name in ("predicted", "zeroed", "noised"):
+        values = [getattr(batch, name) for batch in batches]
+        flat[name] = None if values[0] is None else torch.cat([v + int(s) for v, s in zip(values, starts, strict=False)]).tolist()
+    flat["lengths"] = torch.cat([batch.offsets.diff() for batch in batches]).tolist()
+    return flat
+
+
+def check_sound(batch):
+    for f in fields(batch):
+        value = getattr(batch, f.name)
+        if isinstance(value, torch.Tensor):
+            assert value.dtype == torch.int64, f.name
+            assert value.is_contiguous(), f.name
+    assert batch.offsets[0] == 0
+    assert batch.offsets[-1] == batch.tokens.numel() == batch.segments.numel() == batch.positions.numel()
+    assert (batch.tokens[batch.offsets[:-1]] == CLS).all()
+    assert (batch.tokens[batch.offsets[1:] - 1] == SEP).all()
+    assert batch.max_length == batch.offsets.diff().max()
+    assert (batch.positions[batch.offsets[:-1]] == 0).all()
+
+
+masks = {"mask": 0.4, "keep": 0.1, "random": 0.1, "zero": 0.2, "noise": 0.2}
+
+
+@given(st.integers(1, 24), st.one_of(st.none(), st.integers(1, 25)), st.integers(0, 300), st.sampled_from(["mlm_nsp", "mlm", "ltr", "rtl"]))
+@settings(max_examples=40, deadline=None)
+def test_ranks_and_micro_batches_part_one_global_batch(store, world, micro, step, kind):
+    predict = {"ltr": "next", "rtl": "previous"}.get(kind, "masked")
+    whole = data(store, config(kind, **masks), predict=predict)[step]
+    assert len(whole.micro_batches) == 1
+    reference = joined(whole.micro_batches)
+    shares = [data(store, config(kind, micro=micro, **masks), rank, world, predict)[step] for rank in range(world)]
+    batches = [batch for share in shares for batch in share.micro_batches]
+    assert joined(batches) == reference
+    sizes = [sum(batch.sequences for batch in share.micro_batches) for share in shares]
+    assert max(sizes) - min(sizes) <= 1
+    for batch in batches:
+        check_sound(batch)
+        assert batch.sequences <= (micro or 24)
+        assert batch.predicted_in_step == len(reference["predicted"])
+        assert batch.sequences_in_step == 24
+    assert {share.tokens_in_step for share in shares} == {len(reference["tokens"])}
+    assert {share.positions_in_step for share in shares} == {24 * 48}
+
+
+def test_a_step_is_the_same_in_any_order_and_any_process(store):
+    made = data(store, config())
+    again = pickle.loads(pickle.dumps(made))
+    forward = [joined(made[step].micro_batches) for step in (0, 1, 200, 7)]
+    backward = [joined(again[step].micro_batches) for step in (7, 200, 1, 0)]
+    assert forward == backward[::-1]
+    assert forward[0] != forward[1]
+
+
+def test_seeds_give_other_batches(store):
+    first, second = (data(store, config(seed=seed))[0].micro_batches[0] for seed in (1, 2))
+    assert first.tokens.tolist() != second.tokens.tolist()
+
+
+def test_an_epoch_of_steps_sees_every_training_token_and_no_other():
+    store = make_store(random_documents(8, 80, sentences=(2, 30), words=(2, 25)), held_out=range(0, 80, 8))
+    made = config("ltr", sequences=10, length=30)
+    made.batch.short_probability = 0.0
+    training = data(store, made, predict="next")
+    sizes = np.diff(store.document_offsets)[training.training_documents]
+    epoch = int(np.ceil(sizes / 28).sum())
+    places = np.concatenate([training[n].micro_batches[0].tokens.numpy() for n in range(epoch // 10 + 1)])
+    positions = np.concatenate([training[n].micro_batches[0].positions.numpy() for n in range(epoch // 10 + 1)])
+    starts = np.flatnonzero(positions == 0)
+    places = places[: starts[epoch]] if starts.size > epoch else places
+    seen = np.sort(places[places >= FIRST_ORDINARY] - FIRST_ORDINARY)
+    documents = np.isin(store.document_of(np.arange(store.tokens.size)), training.training_documents)
+    assert np.array_equal(seen, np.flatnonzero(documents))
+
+
+def test_masked_batches_hide_what_they_ask_for(store):
+    batch = data(store, config(**masks))[3].micro_batches[0]
+    original = batch.tokens.clone()
+    original[batch.predicted] = batch.targets
+    assert (batch.targets >= FIRST_ORDINARY).all()
+    inner = original[original >= FIRST_ORDINARY]
+    assert (inner.diff() == 1).float().mean() > 0.9  # the fake store's tokens count upwards
+    changed = (batch.tokens != original).nonzero().ravel()
+    assert set(changed.tolist()) <= set(batch.predicted.tolist())
+    assert set(batch.zeroed.tolist()) | set(batch.noised.tolist()) <= set(batch.predicted.tolist())
+    assert not set(batch.zeroed.tolist()) & set(batch.noised.tolist())
+    assert (batch.tokens == MASK).sum() > 0
+
+
+def test_stages_follow_the_plan_with_streams_of_their_own(store):
+    made = config("mlm")
+    made.lengths = LengthsConfig(stages=[StageConfig(0.5, 16), StageConfig(0.3, 40), StageConfig(0.2, 16, 7)], keep_tokens=True)
+    made.budget.steps = 10
+    built = data(store, made)
+    assert len(built) == 10
+    assert [built[step].length for step in range(10)] == [16] * 5 + [40] * 3 + [16] * 2
+    assert [built[step].micro_batches[0].sequences for step in (0, 5, 8)] == [72, 29, 7]
+    assert built[5].micro_batches[0].max_length == 40
+    first, third = joined(built[0].micro_batches), joined(built[8].micro_batches)
+    assert third["tokens"] != first["tokens"][: len(third["tokens"])]
+
+
+def test_a_budget_in_minutes_is_told_the_stage(store):
+    made = config("mlm")
+    made.budget.steps, made.budget.minutes = None, 5.0
+    made.lengths = LengthsConfig(stages=[StageConfig(0.5, 16), StageConfig(0.5, 40)])
+    built, plan = data(store, made), plan_training(made)
+    by_steps = copy.deepcopy(made)
+    by_steps.budget.minutes, by_steps.budget.steps = None, 20
+    batch = built.step_batch_at(plan.stages[1], 3, step=77)
+    assert batch.step == 77
+    assert joined(batch.micro_batches) == joined(data(store, by_steps)[13].micro_batches)
+    with pytest.raises(TypeError, match="minutes"):
+        len(built)
+
+
+def validation(store, made, length=48, rank=0, world=1, **options):
+    return data(store, made, rank, world, **options).validation_batches(length)
+
+
+def test_validation_is_of_held_out_documents_and_of_no_seed(store):
+    first, second = (validation(store, config(seed=seed)) for seed in (1, 2))
+    assert joined(first) == joined(second)
+    places = np.array(joined(first)["targets"]) - FIRST_ORDINARY
+    assert set(store.document_of(places).tolist()) <= set(store.held_out.tolist())
+    flat = joined(first)
+    assert len(flat["lengths"]) >= 4
+    assert 0 < sum(flat["next_sentence"]) < len(flat["lengths"])
+
+
+def test_validation_does_not_depend_on_training_batches(store):
+    made = config(sequences=8, length=96, micro=3)
+    made.batch.short_probability = 0.7
+    assert joined(validation(store, made)) == joined(validation(store, config()))
+
+
+@pytest.mark.parametrize("world", [2, 3, 7])
+def test_validation_is_shared_by_ranks(store, world):
+    shares = [validation(store, config(), rank=rank, world=world) for rank in range(world)]
+    assert joined([batch for share in shares for batch in share]) == joined(validation(store, config()))
+
+
+def test_validation_batches_are_bounded():
+    store = make_store([[20] * 2000] * 2 + [[20] * 100] * 4, held_out=[0, 1])
+    made = config()
+    batches = validation(store, made)
+    assert sum(batch.sequences for batch in batches) == 512
+    assert all(batch.tokens.numel() <= 16384 for batch in batches)
+    for batch in batches:
+        check_sound(batch)
+    made.validation.sequences = 10
+    few = validation(store, made)
+    assert sum(batch.sequences for batch in few) == 10
+    assert joined(few)["tokens"] == joined(batches)["tokens"][: len(joined(few)["tokens"])]
+
+
+def test_more_devices_than_sequences_are_refused(store):
+    with pytest.raises(UserError, match=r"24 sequences .* 25 devices"):
+        data(store, config(), world=25)
+
+
+@given(st.integers(0, 200), st.integers(1, 50))
+def test_shares_are_even_and_complete(count, parts):
+    shares = [share_of(count, part, parts) for part in range(parts)]
+    assert [n for first, end in shares for n in range(first, end)] == list(range(count))
+    sizes = [end - first for first, end in shares]
+    assert max(sizes) - min(sizes) <= 1
