@@ -30,8 +30,9 @@ def files_of(corpus: CorpusConfig) -> list[str]:
         return [path]
     if not glob.has_magic(path):
         raise UserError(f"corpus.path={corpus.path}: there is no such file or folder.")
-    matches = sorted(glob.glob(path, recursive=True))  # leaves hidden names out, as shells do
-    found = [match for match in matches if not os.path.isdir(match)]
+    # Hidden names are left out, as shells do. Where links make a folder part of itself, ** comes to its files many times.
+    matches = sorted(glob.glob(path, recursive=True), reverse=True)
+    found = sorted({os.path.realpath(match): match for match in matches if not os.path.isdir(match)}.values())
     if not found:
         raise UserError(f"corpus.path={corpus.path}: the glob matches no file.")
     return found

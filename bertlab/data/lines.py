@@ -36,8 +36,8 @@ class Part:
 def lines(part: Part, report: ReadingReport) -> Iterator[tuple[int, str]]:
     """The numbered lines of a part, from 1 and without line ends, malformed bytes replaced and NULs dropped.
 
-    What is wrong goes to the report. A file that cannot be read (on) ends early. An empty file has one empty line, one that cannot be read has none. A line of more than
-    64 MiB comes in several parts that carry the same number.
+    What is wrong goes to the report. A file that cannot be read (on) ends early. An empty file has one empty line, one that cannot be
+    read has none. A line of more than 64 MiB comes in several parts that carry the same number.
     """
     number, number_of_long = 1, 0
     block = None
@@ -70,7 +70,7 @@ def reason(error: Exception) -> str:
 
 
 def _text_only(part: Part) -> Iterator[bytes]:
-    """The bytes of a part, without the byte order mark. Raises _NotTextError, whichever part is asked for, if the file does not start as text."""
+    """The bytes of a part, without the byte order mark. Raises _NotTextError for a part of a file that does not start as text."""
     stream = chunks(part.path, part.start, part.end)
     head = next(chunks(part.path) if part.start else stream, b"")
     malformed = head.decode(errors="replace").count("\ufffd") + head.count(b"\0")

@@ -51,7 +51,7 @@ def pieces(corpus: CorpusConfig, size: int | None = None) -> list[Piece]:
 
 
 def sources_of(corpus: CorpusConfig) -> dict[str, CorpusConfig]:
-    """The corpora that are read, by name: a mixture's (which take its bounds and strictness where they have none), else the corpus itself."""
+    """The corpora that are read, by name: a mixture's (which take its bounds and strictness where they have none), else itself."""
     if corpus.kind not in KINDS:
         raise unknown("corpus", corpus.kind, KINDS)
     if corpus.sentence_splitting not in SPLIT_BY:
@@ -94,7 +94,7 @@ def _grouped(corpus: CorpusConfig, size: int | None) -> list[tuple[Part, ...]]:
                 group, filled = [], 0
             group.append(part)
             filled += part_size
-    return [*groups, tuple(group)]
+    return [*groups, tuple(group)] if group else groups
 
 
 def _parted(path: str, kind: str, size: int) -> Iterator[tuple[Part, int]]:
@@ -116,14 +116,14 @@ def _parted(path: str, kind: str, size: int) -> Iterator[tuple[Part, int]]:
 
 def _byte_ranges(path: str, whole: int, size: int, opens: Opens) -> Iterator[tuple[Part, int]]:
     """Ranges of at least ``size`` bytes that start where a document starts."""
+    start = 0
     try:
         with open(path, "rb") as file:
-            start = 0
             while (end := _document_start(file, start + size, whole, opens)) < whole:
                 yield Part(path, start, end), end - start
                 start = end
     except OSError:
-        start = 0  # reading will fail again, and report it
+        pass  # reading will fail again, and report it
     yield Part(path, start), whole - start
 
 

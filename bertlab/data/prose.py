@@ -32,7 +32,8 @@ _PROSE_SECTIONS = re.compile(
 )
 _FIELD = re.compile(r":[\w*]+(\s+[^:]*)?:(\s|$)|@\w+\b")
 _DOCTEST = re.compile(r"(>>>|Traceback \(|[\w.]+(Error|Exception|Warning): |In \[\d*\]:|Out\[\d*\]:|\$ |% )")
-_TABLE = re.compile(r"(\+[-=+]{3,}|\|.*\|$|[=-]{2,}(\s+[=-]{2,})+$)")
+_GRID = re.compile(r"\+[-=+]{3,}|\|.*\|$")  # a line of a table with drawn cells
+_COLUMNS = re.compile(r"[=-]{2,}(\s+[=-]{2,})+$")  # the upper edge of a table whose columns are told by the gaps in it
 _BULLET = re.compile(r"([-*+•–o]|#\.|\(?(\d{1,3}|[a-z])[.)])\s+(?=\S)")
 _FENCE = re.compile(r"(```|~~~)")
 
@@ -89,13 +90,13 @@ def _left_out(lines: list[str], position: int, indent: int, text: str) -> tuple[
     section = _LISTS.match(text)
     if _FENCE.match(text):
         return _after(lines, position + 1, text[:3]), [""]
-    if _DOCTEST.match(text):
+    if _DOCTEST.match(text) or _COLUMNS.match(text):
         return _blank_end(lines, position), [""]
     if text.startswith(".."):
         return _explicit_markup(lines, position, indent, text)
     if _UNDERLINE.match(following) and not _UNDERLINE.match(text):
         return (_next_heading(lines, position + 2) if section else position + 2), [""]
-    if _UNDERLINE.match(text) or _TABLE.match(text) or _PROSE_SECTIONS.match(text):
+    if _UNDERLINE.match(text) or _GRID.match(text) or _PROSE_SECTIONS.match(text):
         return position + 1, [""]
     if _FIELD.match(text):
         return _indented_end(lines, position + 1, indent), [""]

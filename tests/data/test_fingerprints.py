@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bertlab.config import CorpusConfig, FilterConfig, PathsConfig
+from bertlab.data import fingerprints
+from bertlab.data.cache import cache_folder
+from bertlab.data.fingerprints import source_fingerprint
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> PathsConfig:
+    return PathsConfig(cache=str(tmp_path / "cache"))
+
+
+def corpus_of(folder: Path, *contents: str) -> CorpusConfig:
+    folder.mkdir(exist_ok=True)
+    for number, content in enumerate(contents):
+        (folder / f"{number}.txt").write_text(content)
+    return CorpusConfig(kind="text", path=str(folder))
+
+
+def test_contents_and_order_count_and_places_do_not(tmp_path: Path, paths: PathsConfig) -> None:
+    one = source_fingerprint(corpus_of(tmp_path / "a", "x", "y"), paths)
+    assert source_fingerprint(corpus_of(tmp_path / "b", "x", "y"), paths) == one
+    others = [
+        corpus_of(tmp_path / "c", "y", "x"),
+        corpus_of(tmp_path / "d", "xy"),
+        corpus_of(tmp_path / "e", "x", "z"),
+        corpus_of(tmp_path / "f", "x"),
+    ]
+    assert len({one, *(source_fingerprint(other, paths) for other in others)}) == 5
+
+
+def test_what_readers_heed_counts_and_the_rest_does_not(tmp_path: Path, paths: PathsConfig) -> None:
+    corpus = corpus_of(tmp_path / "a", "x")
+    one = source_fingerprint(corpus, paths)
+    for same in (
+        replace(corpus, strict=True),
+        replace(corpus, held_out=0.5, weight=3),
+        replace(corpus, column="body"),
+        replace(corpus, sentence_splitting="library"),
+    ):
+        assert source_fingerprint(same, paths) == one
+    for other in (
+        replace(corpus, kind="sentences"),
+        replace(corpus, sentence_splitting="line"),
+        replace(corpus, filter=FilterConfig(min_words=3)),
+        CorpusConfig(kind="mixture", sources={"a": corpus}),
+    ):
+        assert source_fingerprint(other, paths) != one
+
+
+def test_large_files_are_hashed_once_until_they_change(tmp_path: Path, paths: PathsConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus = corpus_of(tmp_path / "a", "x" * (2 << 20))
+    read: list[str] = []
+    real = fingerprints._read_hash
+    monkeypatch.setattr(fingerprints, "_read_hash", lambda path: read.append(path) or real(path))
+    first = source_fingerprint(corpus, paths)
+    assert source_fingerprint(corpus, paths) == first
+    assert len(read) == 1
+    file = tmp_path / "a" / "0.txt"
+    before = file.stat().st_mtime_ns
+    file.write_text("y" * (2 << 20))
+    os.utime(file, ns=(before + 1000, before + 1000))
+    assert source_fingerprint(corpus, paths) != first
+    assert len(read) == 2
+
+
+def test_unreadable_files_have_a_fingerprint_too(tmp_path: Path, paths: PathsConfig) -> None:
+    corpus = corpus_of(tmp_path / "a", "x")
+    one = source_fingerprint(corpus, paths)
+    (tmp_path / "a" / "1.txt").symlink_to("nowhere")
+    assert source_fingerprint(corpus, paths) != one
+
+
+def test_cache_folder_is_the_given_one_else_the_environments_else_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BERTLAB_CACHE", str(tmp_path / "environment"))
+    assert cache_folder(PathsConfig(cache=str(tmp_path / "given"))) == tmp_path / "given"
+    assert cache_folder(PathsConfig()) == cache_folder() == tmp_path / "environment"
+    assert (tmp_path / "environment").is_dir()
+    monkeypatch.delenv("BERTLAB_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    assert cache_folder() == tmp_path / "user" / "bertlab"
