@@ -45,7 +45,7 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> AdamW:
     """The optimizer that ``config`` names, over the parameters of ``model`` where they lie now."""
-    kind = {"bert_adam": BertAdam, "adamw": AdamW}[config.kind]
+    kind: type[AdamW] = BertAdam if config.kind == "bert_adam" else AdamW
     return kind(
         parameter_groups(model, config.weight_decay),
         lr=config.lr,

@@ -1,0 +1,223 @@
+"""Everything that happens around the steps of a run: rows, evaluations, saved states, being stopped, and starting again.
+
+After every step, in this order: count it, log it, evaluate, save, stop. The order matters for a resumed run: the rows of a step are on
+the disk before the state of that step is, so cutting the files of rows at the state's step and going on gives the same files.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import pytorch_lightning as lightning
+import torch
+
+from bertlab.config import PretrainConfig
+from bertlab.data.batches import Batch, StepBatch
+from bertlab.data.schedule import TrainingPlan
+from bertlab.errors import RunFailed
+from bertlab.training.checkpoints import State, save_state, save_weights
+from bertlab.training.evaluate import held_out_figures
+from bertlab.training.health import Health
+from bertlab.training.loader import StepLoader
+from bertlab.training.metrics import Row, RowFile, losses
+from bertlab.training.module import PretrainModule
+from bertlab.training.progress import ProgressDisplay
+from bertlab.training.ranks import Ranks
+from bertlab.training.run_folder import RunFolder
+from bertlab.training.signals import StopRequest
+from bertlab.training.throughput import Speed, Window, peak_flops
+from bertlab.training.wandb_mirror import NoMirror, WandbMirror
+
+STATE_FORMAT = 1
+EVALUATIONS = 20  # in a run, where validation.every says nothing
+SAVE_SECONDS = 120.0  # between saves, where checkpointing.every says nothing
+SAVE_SHARE = 0.02  # and no more than this share of the time goes into saving
+
+
+@dataclass
+class Surroundings:
+    """What the bookkeeping of a run needs to know and to reach."""
+
+    run: RunFolder
+    config: PretrainConfig
+    plan: TrainingPlan
+    loader: StepLoader
+    validation: Callable[[int], list[Batch]]  # the held-out batches of a length
+    flops_per_token: Callable[[int], float]  # of a training step at a length
+    vocabulary: int
+    mirror: Callable[[], NoMirror | WandbMirror]
+    state: State | None  # to resume from
+
+
+class Bookkeeping(lightning.Callback):
+    """Lightning's callback that does it."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.around = surroundings
+        self.config, self.plan, self.run = surroundings.config, surroundings.plan, surroundings.run
+        self.step = 0  # updates so far
+        self.finished = False
+        self.stopped_by = 0  # the signal that ended the training early
+        self.stop = StopRequest()
+        self.health = Health(surroundings.vocabulary)
+        self.mirror: NoMirror | WandbMirror = NoMirror()
+        self._mark = self._saved_at = time.perf_counter()
+        self._save_seconds = 0.0
+        self._validation: dict[int, list[Batch]] = {}
+
+    # Beginning
+
+    def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """With model and optimizer on their device, restore the state that the run resumes from."""
+        assert isinstance(pl_module, PretrainModule)
+        self.ranks = Ranks(trainer.global_rank, trainer.world_size)
+        peak = peak_flops(pl_module.device, self.config.trainer.precision)
+        self.speed = Speed(None if peak is None else peak * trainer.world_size, pl_module.device)
+        pl_module.sums.values = pl_module.sums.values.to(pl_module.device)
+        if self.around.state is not None:
+            self._restore(pl_module, self.around.state)
+        if self.ranks.first:
+            self.rows = RowFile(self.run.metrics, self.step)
+            self.speed_rows = RowFile(self.run.throughput, self.step)
+
+    def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Once data workers are started (they are forked, and a thread that holds a lock would stay behind), the rest."""
+        assert isinstance(pl_module, PretrainModule)
+        share = pl_module.schedule.share(self.step, self.elapsed)
+        self.display = ProgressDisplay(self.config.trainer.progress and self.ranks.first, share)
+        if self.ranks.first:
+            self.mirror = self.around.mirror()
+        self.stop.__enter__()  # after Lightning has installed its own handlers
+        self._mark = self._saved_at = time.perf_counter()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of training so far, in all the processes that this run has had."""
+        return self.speed.total.seconds
+
+    # After every step
+
+    def on_train_batch_end(
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: StepBatch, batch_idx: int
+    ) -> None:
+        """Count, log, evaluate, save, stop."""
+        assert isinstance(pl_module, PretrainModule)
+        before = pl_module.schedule.share(self.step, self.elapsed)
+        self.step = batch.step + 1
+        seconds, save, signum = self.ranks.agree(time.perf_counter() - self._mark, self._save_is_due(), self.stop.signum)
+        flops = self.around.flops_per_token(batch.length) * batch.tokens_in_step
+        self.speed.add(batch.positions_in_step, batch.tokens_in_step, flops, seconds)
+        share = pl_module.schedule.share(self.step, self.elapsed)
+        self.finished = share >= 1.0
+        self.display.advance(share)
+        if self.finished or self.step % self.config.trainer.log_every == 0:
+            self._log(pl_module, batch, share)
+        if self.finished or self._evaluation_is_due(before, share):
+            self._evaluate(trainer, pl_module)
+        self._save(pl_module, complete=save or self.finished or bool(signum))
+        self.stopped_by = signum
+        trainer.should_stop = self.finished or bool(signum)
+        pl_module.elapsed = self.elapsed
+        self._mark = time.perf_counter()
+
+    def _log(self, module: PretrainModule, batch: StepBatch, share: float) -> None:
+        sums = module.sums.take(self.ranks.world)
+        figures = losses(sums)
+        row: Row = {"step": self.step, "split": "train", "positions": self.speed.total.positions, "length": batch.length, **figures}
+        row |= {"lr": module.rate, "gradient_norm": sums["gradient_norm"] / max(1.0, sums["updates"])}
+        if complaint := self.health.complaint(row["loss"], row["language_loss"], row["gradient_norm"]):
+            raise RunFailed(complaint)
+        if self.ranks.first:
+            speed = {"step": self.step, "seconds": self.elapsed, **self.speed.take(self.around.loader.waited)}
+            self.around.loader.waited = 0.0
+            self._write(self.rows, row)
+            self._write(self.speed_rows, speed)
+            self.display.describe(self.step, share, row["loss"], speed["tokens_per_second"])
+
+    def _evaluation_is_due(self, before: float, share: float) -> bool:
+        every = self.config.validation.every
+        if every is None and self.plan.total_steps is not None:
+            every = max(1, self.plan.total_steps // EVALUATIONS)
+        if every is None:
+            return int(share * EVALUATIONS) > int(before * EVALUATIONS)
+        return self.step % every == 0
+
+    def _evaluate(self, trainer: lightning.Trainer, module: PretrainModule) -> None:
+        for length in self.config.validation.lengths or self.plan.lengths:
+            if length not in self._validation:
+                self._validation[length] = self.around.validation(length)
+            context = trainer.precision_plugin.forward_context()
+            figures = held_out_figures(
+                module.model, module.objective, self._validation[length], context, rank=self.ranks.rank, world=self.ranks.world
+            )
+            if self.ranks.first:
+                self._write(self.rows, {"step": self.step, "split": "held_out", "length": length, **figures})
+
+    def _write(self, file: RowFile, row: Row) -> None:
+        file.append(row)
+        self.mirror.log(row)
+
+    # Saving and restoring
+
+    def _save_is_due(self) -> bool:
+        if self.config.checkpointing.every is not None:
+            return self.step % self.config.checkpointing.every == 0
+        return time.perf_counter() - self._saved_at > max(SAVE_SECONDS, self._save_seconds / SAVE_SHARE)
+
+    def _save(self, module: PretrainModule, *, complete: bool) -> None:
+        kept = self.config.checkpointing.keep_every
+        keep = kept is not None and self.step % kept == 0
+        if not complete and not keep:
+            return
+        begin = time.perf_counter()
+        # A poisoned update is noticed at logged steps at the latest, on a GPU; it must not be saved before.
+        if not torch.isfinite(module.sums.values).all():
+            raise RunFailed("the loss or the gradient norm became infinite or no number")
+        sums = self.ranks.gather(module.sums.values).cpu()
+        if self.ranks.first and keep:
+            save_weights(self.run.checkpoints, self.step, module.model.state_dict())
+        if self.ranks.first and complete:
+            self.rows.sync()
+            self.speed_rows.sync()
+            save_state(self.run.checkpoints, self.step, self._state(module, sums))
+            self._saved_at = time.perf_counter()
+            self._save_seconds = self._saved_at - begin
+
+    def _state(self, module: PretrainModule, sums: torch.Tensor) -> State:
+        return {
+            "format": STATE_FORMAT,
+            "step": self.step,
+            "weights": module.model.state_dict(),
+            "optimizer": module.adam.state_dict(),
+            "sums": sums,
+            "bad_windows": self.health.bad_windows,
+            "fed": asdict(self.speed.total),
+            # A worker may have begun the next stage ahead of the training.
+            "begun": {stage: first for stage, first in self.around.loader.begun.items() if first < self.step},
+        }
+
+    def _restore(self, module: PretrainModule, state: State) -> None:
+        self.step = state["step"]
+        module.model.load_state_dict(state["weights"])
+        module.adam.load_state_dict(state["optimizer"])
+        # With another number of ranks the first one takes what all of them had counted.
+        sums = state["sums"] if len(state["sums"]) == self.ranks.world else state["sums"].sum(dim=0, keepdim=True)
+        if self.ranks.rank < len(sums):
+            module.sums.values.copy_(sums[self.ranks.rank])
+        self.health.bad_windows = state["bad_windows"]
+        self.speed.total = Window(**state["fed"])
+        module.elapsed = self.elapsed
+        self.finished = module.schedule.share(self.step, self.elapsed) >= 1.0
+        self.around.state = None  # its memory is not needed any more
+
+    # Ending
+
+    def teardown(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
+        """Give the terminal and the signals back and close the files, also after an exception."""
+        self.stop.__exit__(None, None, None)
+        for closing in ("display", "rows", "speed_rows"):
+            if hasattr(self, closing):
+                getattr(self, closing).close()

@@ -1,0 +1,102 @@
+"""Saved states: whole or not there, recognisable when damaged, the last two kept.
+
+A state's file is ``last-<step>-<sha256, first 16 digits>.ckpt``. It is written under a temporary name, flushed and renamed, and since its
+digest is in the name, a file cut short or changed later is recognised and the one before it used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from bertlab.files import sync_folder
+
+NAME = re.compile(r"last-(\d+)-([0-9a-f]{16})\.ckpt")
+KEPT = 2
+
+State = dict[str, Any]
+
+
+class _HashingFile:
+    """Hashes what is written through it, so that the file need not be read again."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self.digest = hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        self.digest.update(data)
+        return self._file.write(data)
+
+    def flush(self) -> None:
+        self._file.flush()
+
+
+def save_state(folder: Path, step: int, state: State) -> Path:
+    """Save the complete ``state`` after ``step`` updates and delete all but the newest two; returns the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / ".last.part"
+    with temporary.open("wb") as file:
+        hashing = _HashingFile(file)
+        torch.save(state, hashing)  # type: ignore[arg-type]
+        file.flush()
+        os.fsync(file.fileno())
+    path = folder / f"last-{step:09d}-{hashing.digest.hexdigest()[:16]}.ckpt"
+    os.replace(temporary, path)
+    sync_folder(folder)
+    keep_newest(folder, KEPT)
+    return path
+
+
+def keep_newest(folder: Path, count: int) -> None:
+    """Delete the states older than the newest ``count``."""
+    for path in _newest_first(folder)[count:]:
+        path.unlink(missing_ok=True)
+
+
+def load_newest(folder: Path, say: Callable[[str], None]) -> State | None:
+    """The newest state that is whole, on the CPU; None where there is none. ``say`` hears of a damaged one."""
+    candidates = _newest_first(folder)
+    for index, path in enumerate(candidates):
+        if _is_whole(path):
+            return dict(torch.load(path, map_location="cpu", weights_only=True))
+        rest = "the one before it is used" if index + 1 < len(candidates) else "there is none before it: the run starts anew"
+        say(f"The checkpoint {path} is damaged; {rest}.")
+    return None
+
+
+def save_weights(folder: Path, step: int, weights: dict[str, Tensor]) -> Path:
+    """Keep the weights of one step as ``step-<n>.safetensors``; returns the file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"step-{step:09d}.safetensors"
+    write_weights(path, weights)
+    return path
+
+
+def write_weights(path: Path, weights: dict[str, Tensor]) -> None:
+    """Write a safetensors file atomically; its bytes depend on the weights alone."""
+    temporary = path.with_name(f".{path.name}.part")
+    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, temporary)
+    with temporary.open("rb+") as file:
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
+    sync_folder(path.parent)
+
+
+def _newest_first(folder: Path) -> list[Path]:
+    found = [(int(match[1]), path) for path in folder.glob("last-*.ckpt") if (match := NAME.fullmatch(path.name))]
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def _is_whole(path: Path) -> bool:
+    match = NAME.fullmatch(path.name)
+    with path.open("rb") as file:
+        return match is not None and hashlib.file_digest(file, "sha256").hexdigest().startswith(match[2])

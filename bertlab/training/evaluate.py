@@ -1,0 +1,119 @@
+"""How well a model predicts documents that it was not trained on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors.torch import load_file
+
+from bertlab.config import PretrainConfig
+from bertlab.data.batches import Batch
+from bertlab.errors import UserError
+from bertlab.models.dropout import seed_dropout
+from bertlab.training.metrics import Row, Sums, losses, perplexity
+from bertlab.training.progress import say
+from bertlab.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from bertlab.models.bert import Bert
+    from bertlab.objectives.outcome import Objective
+
+EVALUATION_SEED = 0  # of the noise that some maskings add: the same for every run
+
+
+def held_out_figures(
+    model: Bert, objective: Objective, batches: Iterable[Batch], context: AbstractContextManager[Any], *, rank: int = 0, world: int = 1
+) -> Row:
+    """Losses, accuracies and perplexity over ``batches`` (of this rank; the figures are of all), the model being left in its mode.
+
+    The perplexity of a masked model and that of a left-to-right one are different quantities.
+    """
+    device = next(model.parameters()).device
+    sums = Sums(device)
+    was_training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), context:
+            for number, batch in enumerate(batches):
+                seed_dropout(EVALUATION_SEED, number, 0, rank)
+                sums.add(objective.loss(model, batch.to(device)).sums)
+    finally:
+        model.train(was_training)
+    row = losses(sums.take(world))
+    row["perplexity"] = perplexity(row["language_loss"])
+    if "opposite_loss" in row:
+        row["opposite_perplexity"] = perplexity(row["opposite_loss"])
+    return row
+
+
+def evaluate(folder: Path, config: PretrainConfig) -> dict[int, Row]:
+    """Evaluate the run in ``folder`` on the held-out documents of ``config``'s corpus and print what comes out.
+
+    ``config`` is the run's own, but for what is wanted otherwise: another corpus, other lengths, another device. The vocabulary is the
+    run's. Of a run that is not finished the newest saved state is taken. Returns the figures by length.
+
+    Raises:
+        UserError: the run has no weights yet, or the corpus cannot be used.
+    """
+    from bertlab.data.assembly import PretrainingData
+    from bertlab.data.prepare import prepare
+    from bertlab.data.schedule import plan_training
+    from bertlab.data.unigram import unigram_baseline
+    from bertlab.objectives import objective_of
+    from bertlab.training.machine import set_up_process
+
+    run = RunFolder(folder)
+    device = torch.device("cuda" if set_up_process(config.trainer) == "gpu" else "cpu")
+    model = load_model(run).to(device)
+    store = prepare(
+        config.corpus, replace(config.tokenizer, path=str(run.tokenizer)), config.paths, progress=config.trainer.progress, say=say
+    )
+    objective, plan = objective_of(config), plan_training(config)
+    data = PretrainingData(store, config, plan, predict=objective.predict, pair=objective.pair)
+    bf16 = config.trainer.precision == "bf16"
+    figures = {}
+    for length in config.validation.lengths or plan.lengths:
+        context = torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
+        figures[length] = held_out_figures(model, objective, data.validation_batches(length), context)
+        print(f"held out, length {length}: {in_words(figures[length])}")
+    baseline = unigram_baseline(store, data.training_documents, data.held_out_documents)
+    print(f"word frequencies alone: perplexity {baseline.perplexity:,.1f}")
+    return figures
+
+
+def load_model(run: RunFolder) -> Bert:
+    """The model of a run with its final weights, or with those of its newest saved state; on the CPU, for evaluation.
+
+    Raises:
+        UserError: the run has not saved any yet.
+    """
+    from bertlab.models.architecture import Architecture
+    from bertlab.models.bert import Bert
+    from bertlab.training.checkpoints import load_newest
+
+    if run.weights.is_file():
+        weights = load_file(run.weights)
+    elif (state := load_newest(run.checkpoints, say)) is not None:
+        say(f"{run.name} is not finished: its state after step {state['step']:,} is taken.")
+        weights = state["weights"]
+    else:
+        raise UserError(f"The run {run.path} has no weights yet: train it first, with the command that began it.")
+    model = Bert(Architecture.from_dict(json.loads(run.architecture.read_text())))
+    model.load_state_dict(weights)
+    return model.eval()
+
+
+def in_words(figures: Row) -> str:
+    """``perplexity 143.2, accuracy 31.0%``, with the accuracy of next sentences or the other direction's perplexity where there is one."""
+    line = f"perplexity {figures['perplexity']:,.1f}, accuracy {figures['accuracy']:.1%}"
+    if "nsp_accuracy" in figures:
+        line += f", next sentence {figures['nsp_accuracy']:.1%}"
+    if "opposite_perplexity" in figures:
+        line += f", in the other direction {figures['opposite_perplexity']:,.1f}"
+    return line

@@ -1,0 +1,115 @@
+"""Who a run is: everything that can change one of its numbers, and nothing else, hashed.
+
+Two configurations that mean the same training have one identity however they were written: the size by name or by its layers, a
+budget in steps or in tokens, 12e6 or 12000000, a masking rate that the objective does not use. Left out is what only says where,
+how fast and how visibly: logger, paths, launcher, devices, micro-batches (except under batch normalisation, whose statistics
+they define), how often a run logs, evaluates and saves. The corpus counts by its content, not by its path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertlab.config import PretrainConfig
+from bertlab.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from bertlab.data.schedule import TrainingPlan
+    from bertlab.data.store import TokenStore
+    from bertlab.models.architecture import Architecture
+
+# To be raised when a change of the code changes what a configuration computes.
+FORMAT = 1
+
+Identity = dict[str, Any]
+
+
+def pretraining_identity(
+    config: PretrainConfig,
+    architecture: Architecture,
+    plan: TrainingPlan,
+    *,
+    pair: bool,
+    masked: bool,
+    store: TokenStore,
+) -> Identity:
+    """All that the numbers of a pre-training depend on, as plain values."""
+    masking = asdict(config.masking)
+    if config.masking.noise == 0:
+        del masking["noise_std"]
+    return {
+        "format": FORMAT,
+        "kind": "pretrain",
+        "architecture": _architecture(architecture),
+        "objective": {"kind": config.objective.kind, "pair": pair},
+        "masking": masking if masked else None,
+        "corpus": {
+            "content": store.fingerprint,
+            "held_out": config.corpus.held_out,
+            "sources": [[source.first_document, source.end_document, source.weight] for source in store.sources],
+        },
+        "vocabulary": store.vocabulary.fingerprint,
+        "budget": _budget(config, plan),
+        "batch": {
+            "short_probability": config.batch.short_probability,
+            "micro": config.batch.micro if config.norm.kind == "batch" else None,
+        },
+        "optimizer": asdict(config.optimizer),
+        "validation": {"sequences": config.validation.sequences, "lengths": config.validation.lengths},
+        "precision": config.trainer.precision,
+        "compile": config.trainer.compile,
+        "seed": config.seed,
+    }
+
+
+def _architecture(architecture: Architecture) -> dict[str, Any]:
+    """The architecture without the values that its backbone and norm have no use for."""
+    values = architecture.to_dict()
+    used_by = {"heads": "transformer", "attention_dropout": "transformer", "directions": "bilstm", "window": "cbow"}
+    unused = [key for key, backbone in used_by.items() if backbone != architecture.backbone]
+    unused += ["momentum"] if architecture.norm != "batch" else []
+    unused += ["noise_std"]  # it stands with the masking
+    return {key: value for key, value in values.items() if key not in unused}
+
+
+def _budget(config: PretrainConfig, plan: TrainingPlan) -> dict[str, Any]:
+    """The stages as they will be run: by steps, or by shares of the minutes."""
+    stages = [[stage.share if stage.steps is None else stage.steps, stage.length, stage.sequences] for stage in plan.stages]
+    return {"steps": plan.total_steps, "minutes": config.budget.minutes, "stages": stages}
+
+
+def canonical(value: Any) -> Any:
+    """The same value with whole floats as integers and the keys of dictionaries in order, all through."""
+    if isinstance(value, dict):
+        return {key: canonical(value[key]) for key in sorted(value)}
+    if isinstance(value, list | tuple):
+        return [canonical(item) for item in value]
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    return value
+
+
+def hash8(identity: Identity) -> str:
+    """The first eight hexadecimal digits of the SHA-256 of the canonical JSON."""
+    return hashlib.sha256(json.dumps(canonical(identity), separators=(",", ":")).encode()).hexdigest()[:8]
+
+
+def readable_name(config: PretrainConfig) -> str:
+    """What a person sees of the identity: ``pretrain-tiny-mlm_nsp``, with backbone and norm where they are not the usual ones."""
+    parts = ["pretrain", config.model.name, config.objective.kind]
+    if config.backbone.kind != "transformer":
+        parts.append(config.backbone.kind)
+    if config.norm.kind != "layer":
+        parts.append(config.norm.kind)
+    return "-".join(parts)
+
+
+def run_folder_of(config: PretrainConfig, identity: Identity) -> RunFolder:
+    """Where this identity's run is, or will be: a folder with its hash is found under whatever readable name it was begun."""
+    runs, digest = Path(config.paths.runs), hash8(identity)
+    begun = sorted(runs.glob(f"pretrain-*-{digest}"))
+    return RunFolder(begun[0] if begun else runs / f"{readable_name(config)}-{digest}")

@@ -1,0 +1,59 @@
+"""What of the machine a run uses, and Lightning told to do no more than run the loop on it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from typing import Any
+
+import pytorch_lightning as lightning
+import torch
+from pytorch_lightning.strategies import DDPStrategy
+
+from bertlab.config import PretrainConfig, TrainerConfig
+
+
+def set_up_process(config: TrainerConfig) -> str:
+    """Threads, and algorithms that give the same bits twice; returns what trains: cpu | gpu."""
+    device_kind = config.accelerator
+    if device_kind == "auto":
+        device_kind = "gpu" if torch.cuda.is_available() else "cpu"
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    share = cores // config.devices if device_kind == "cpu" else cores
+    torch.set_num_threads(config.threads or max(1, share))
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is reproducible only with it
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # for finding bugs, and slow
+    _silence()
+    return device_kind
+
+
+def lightning_trainer(config: PretrainConfig, device_kind: str, callback: lightning.Callback) -> lightning.Trainer:
+    """A trainer that runs one pass over the steps and leaves rows, states and the progress bar to ``callback``."""
+    several = config.trainer.devices > 1
+    return lightning.Trainer(
+        accelerator="cuda" if device_kind == "gpu" else "cpu",
+        devices=config.trainer.devices,
+        strategy=DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False) if several else "auto",
+        precision="bf16-mixed" if config.trainer.precision == "bf16" else "32-true",
+        sync_batchnorm=several and config.norm.kind == "batch",
+        max_epochs=1,
+        callbacks=[callback],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        num_sanity_val_steps=0,
+        limit_val_batches=0,
+        use_distributed_sampler=False,
+    )
+
+
+def _silence() -> None:
+    """Keep what libraries say to their developers away from the user."""
+    for name in ("pytorch_lightning", "lightning_fabric", "lightning"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    ignored: dict[str, Any] = {"action": "ignore"}
+    for module in ("pytorch_lightning", "lightning_fabric", "torch"):
+        warnings.filterwarnings(**ignored, category=UserWarning, module=rf"{module}\.")

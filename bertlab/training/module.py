@@ -1,0 +1,98 @@
+"""One optimizer step on Lightning's terms: the gradient of the global batch, clipped, and Adam at the schedule's rate."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytorch_lightning as lightning
+import torch
+from torch import Tensor
+from torch.optim import AdamW
+
+from bertlab.config import PretrainConfig
+from bertlab.data.batches import StepBatch
+from bertlab.errors import RunFailed
+from bertlab.models.dropout import seed_dropout
+from bertlab.training.metrics import Sums
+from bertlab.training.optimizers import clip, make_optimizer
+from bertlab.training.schedules import Schedule
+
+if TYPE_CHECKING:
+    from bertlab.models.bert import Bert
+    from bertlab.objectives.outcome import Objective
+
+
+class PretrainModule(lightning.LightningModule):
+    """A model, its objective and its optimizer.
+
+    Optimisation is manual, so that micro-batches, ranks and clipping do exactly what is written here. Nothing in a step waits for a GPU:
+    losses add up in ``sums`` on the device, and whoever logs reads them there.
+    """
+
+    def __init__(self, model: Bert, objective: Objective, config: PretrainConfig, schedule: Schedule) -> None:
+        super().__init__()
+        self.automatic_optimization = False
+        self.model = model
+        self.objective = objective
+        self.config = config
+        self.schedule = schedule
+        self.sums = Sums()
+        self.elapsed = 0.0  # seconds of training before this step: what a schedule over time follows
+        self.rate = 0.0  # learning rate of the newest step
+        self._trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+    def configure_optimizers(self) -> AdamW:
+        """The optimizer, once the parameters are on their device."""
+        return make_optimizer(self.model, self.config.optimizer)
+
+    @property
+    def adam(self) -> AdamW:
+        """The optimizer without Lightning's wrapper, whose counters nothing here reads."""
+        optimizer = self.optimizers(use_pl_optimizer=False)
+        assert isinstance(optimizer, AdamW)
+        return optimizer
+
+    def transfer_batch_to_device(self, batch: StepBatch, device: torch.device, dataloader_idx: int) -> StepBatch:
+        """Move the micro-batches without waiting; on a CPU there is nothing to do."""
+        if device.type != "cpu":
+            batch.micro_batches = [micro.to(device, non_blocking=True) for micro in batch.micro_batches]
+        return batch
+
+    def training_step(self, batch: StepBatch, batch_idx: int) -> None:
+        """Sum the gradients of the micro-batches and update the weights."""
+        optimizer = self.adam
+        self._accumulate(batch)
+        norm = clip(optimizer, self._trained, self.config.optimizer.clip)
+        self.sums.add_update(norm)
+        if norm.device.type == "cpu" and not math.isfinite(float(norm)):
+            raise RunFailed(f"the gradient norm became {float(norm)}")
+        self.rate = self.schedule.rate(batch.step, self.elapsed)
+        for group in optimizer.param_groups:
+            group["lr"] = self.rate
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+    def _accumulate(self, batch: StepBatch) -> None:
+        # Each loss is divided by the counts of the whole global batch. Ranks average their gradients, so what they are to add up to is
+        # multiplied by their number first.
+        world = self.trainer.world_size
+        last = len(batch.micro_batches) - 1
+        for index, micro in enumerate(batch.micro_batches):
+            seed_dropout(self.config.seed, batch.step, index, self.trainer.global_rank)
+            outcome = self.objective.loss(self.model, micro)
+            loss = outcome.loss * world if world > 1 else outcome.loss
+            if index < last:
+                self._backward_alone(loss)
+            else:
+                self.manual_backward(loss)
+            self.sums.add(outcome.sums)
+
+    def _backward_alone(self, loss: Tensor) -> None:
+        """A backward pass whose gradients this rank keeps to itself until the last micro-batch of the step."""
+        block: Any = getattr(self.trainer.strategy, "block_backward_sync", None)
+        if self.trainer.world_size == 1 or block is None:
+            self.manual_backward(loss)
+            return
+        with block():
+            self.manual_backward(loss)

@@ -1,0 +1,269 @@
+"""Pre-training from a configuration to a run folder: data → model → callbacks → loggers → trainer."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertlab import __version__
+from bertlab.config import PretrainConfig
+from bertlab.errors import Interrupted, RunFailed
+from bertlab.files import write_json
+from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of
+from bertlab.training.progress import duration, say
+from bertlab.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import pytorch_lightning as lightning
+
+    from bertlab.data.assembly import PretrainingData
+    from bertlab.data.schedule import TrainingPlan
+    from bertlab.data.store import TokenStore
+    from bertlab.models.architecture import Architecture
+    from bertlab.models.bert import Bert
+    from bertlab.objectives.outcome import Objective
+    from bertlab.training.bookkeeping import Bookkeeping, Surroundings
+    from bertlab.training.checkpoints import State
+    from bertlab.training.loader import StepLoader
+    from bertlab.training.module import PretrainModule
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What a configuration means before anything is trained."""
+
+    config: PretrainConfig
+    plan: TrainingPlan
+    store: TokenStore
+    architecture: Architecture
+    objective: Objective
+    identity: Identity
+
+
+def pretrain(config: PretrainConfig) -> Path:
+    """Train what ``config`` describes, or go on with it where it was left; returns the run's folder.
+
+    A run that is done is left as it is.
+
+    Raises:
+        UserError: the configuration or the corpus cannot be used, or another process trains this run.
+        RunFailed: the numbers stopped making sense, now or in an earlier call.
+        Interrupted: SIGINT or SIGTERM came; the state is saved.
+    """
+    ingredients = prepare_ingredients(config)
+    run = run_folder_of(config, ingredients.identity)
+    if process_rank() > 0:  # started by the first process, which holds the folder and speaks
+        _train(ingredients, run)
+        return run.path
+    if not run.done:
+        with run.locked():
+            _refuse_failed(run)
+            _train(ingredients, run)
+    else:
+        say(f"This run is finished: {run.path}")
+    return run.path
+
+
+def prepare_ingredients(config: PretrainConfig) -> Ingredients:
+    """Prepare the corpus where that is not done yet, and work out what is to be trained."""
+    from bertlab.data.prepare import prepare
+    from bertlab.data.schedule import plan_training
+    from bertlab.models.architecture import Architecture
+    from bertlab.objectives import objective_of
+
+    plan = plan_training(config)
+    store = prepare(config.corpus, config.tokenizer, config.paths, progress=config.trainer.progress, say=say)
+    architecture = Architecture.of(config, store.vocabulary.size)
+    objective = objective_of(config)
+    identity = pretraining_identity(config, architecture, plan, pair=objective.pair, masked=objective.predict == "masked", store=store)
+    return Ingredients(config, plan, store, architecture, objective, identity)
+
+
+def process_rank() -> int:
+    """Which of the processes that train together this one is, by what their launcher put into the environment; 0 when alone."""
+    return next((int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID") if os.environ.get(name)), 0)
+
+
+def _refuse_failed(run: RunFolder) -> None:
+    if reason := run.failure_reason():
+        raise RunFailed(
+            f"The run {run.path} failed before: {reason}. The same configuration would fail again: change it (a lower optimizer.lr, a "
+            f"longer optimizer.warmup), or delete {run.failure} to go on from the last checkpoint."
+        )
+
+
+def _train(ingredients: Ingredients, run: RunFolder) -> None:
+    from bertlab.data.assembly import PretrainingData
+    from bertlab.training.bookkeeping import Bookkeeping
+    from bertlab.training.checkpoints import load_newest
+    from bertlab.training.machine import lightning_trainer, set_up_process
+    from bertlab.training.module import PretrainModule
+    from bertlab.training.schedules import Schedule
+
+    config, plan = ingredients.config, ingredients.plan
+    device_kind = set_up_process(config.trainer)
+    if process_rank() == 0:
+        run.write_config(config)
+        ingredients.store.vocabulary.save(run.tokenizer)
+        write_json(run.architecture, ingredients.architecture.to_dict())
+    data = PretrainingData(
+        ingredients.store,
+        config,
+        plan,
+        process_rank(),
+        config.trainer.devices,
+        predict=ingredients.objective.predict,
+        pair=ingredients.objective.pair,
+    )
+    model = _build_model(ingredients)
+    schedule = Schedule.of(config.optimizer, plan.total_steps, config.budget.minutes)
+    module = PretrainModule(model, ingredients.objective, config, schedule)
+    state = load_newest(run.checkpoints, say)
+    _announce(ingredients, run, model, state)
+    loader = _loader(config, plan, data, module, state, on_gpu=device_kind == "gpu")
+    bookkeeping = Bookkeeping(_surroundings(ingredients, run, data, loader, state))
+    trainer = lightning_trainer(config, device_kind, bookkeeping)
+    _fit(trainer, module, loader, run, bookkeeping)
+    if process_rank() == 0:
+        _finish(ingredients, run, model, data, bookkeeping)
+
+
+def _build_model(ingredients: Ingredients) -> Bert:
+    import torch
+
+    from bertlab.models.bert import Bert
+
+    torch.manual_seed(ingredients.config.seed)
+    model = Bert(ingredients.architecture)
+    if ingredients.config.trainer.compile:
+        model.compile(dynamic=True)  # the number of tokens differs from batch to batch
+    return model
+
+
+def _announce(ingredients: Ingredients, run: RunFolder, model: Bert, state: dict[str, Any] | None) -> None:
+    if process_rank() > 0:
+        return
+    plan, parameters = ingredients.plan, sum(parameter.numel() for parameter in model.parameters())
+    whole = f"{plan.total_steps:,} steps" if plan.total_steps is not None else f"{plan.minutes:g} minutes"
+    begun = "" if state is None else f", resumed after step {state['step']:,}"
+    say(f"{run.name}: {parameters:,} parameters, {whole}{begun}")
+
+
+def _loader(
+    config: PretrainConfig, plan: TrainingPlan, data: PretrainingData, module: PretrainModule, state: State | None, *, on_gpu: bool
+) -> StepLoader:
+    from bertlab.training.loader import StepLoader
+
+    workers = config.trainer.workers if config.trainer.workers is not None else (4 if on_gpu else 0)
+    return StepLoader(
+        data,
+        plan,
+        first=0 if state is None else state["step"],
+        share=lambda: module.schedule.share(0, module.elapsed),
+        begun={} if state is None else state["begun"],
+        workers=workers,
+        pinned=on_gpu,
+    )
+
+
+def _surroundings(ingredients: Ingredients, run: RunFolder, data: PretrainingData, loader: StepLoader, state: State | None) -> Surroundings:
+    from bertlab.models.size import flops_per_token
+    from bertlab.training.bookkeeping import Surroundings
+    from bertlab.training.wandb_mirror import make_mirror
+
+    config = ingredients.config
+    predicted = config.masking.rate if ingredients.objective.predict == "masked" else 1.0
+    shown = {**asdict(config), "identity": hash8(ingredients.identity)}
+    return Surroundings(
+        run=run,
+        config=config,
+        plan=ingredients.plan,
+        loader=loader,
+        validation=data.validation_batches,
+        flops_per_token=lambda length: flops_per_token(ingredients.architecture, length, predicted),
+        vocabulary=ingredients.architecture.vocab_size,
+        mirror=lambda: make_mirror(config.logger, run.path, shown, say),
+        state=state,
+    )
+
+
+def _fit(trainer: lightning.Trainer, module: PretrainModule, loader: StepLoader, run: RunFolder, bookkeeping: Bookkeeping) -> None:
+    """Train, and tell the folder and the mirror when that does not end well."""
+    try:
+        trainer.fit(module, train_dataloaders=loader)
+    except RunFailed as failure:
+        if process_rank() == 0:
+            write_json(run.failure, {"step": bookkeeping.step, "reason": f"at step {bookkeeping.step}, {failure}"})
+        bookkeeping.mirror.finish(exit_code=1)
+        raise RunFailed(
+            f"The run {run.path} failed at step {bookkeeping.step:,}: {failure}. Lower optimizer.lr or lengthen optimizer.warmup."
+        ) from None
+    except BaseException:
+        bookkeeping.mirror.finish(exit_code=1)
+        raise
+    if not bookkeeping.finished:
+        bookkeeping.mirror.finish(exit_code=128 + bookkeeping.stopped_by)
+        if process_rank() == 0:
+            say(f"Stopped at step {bookkeeping.step:,}; the same command resumes.")
+        raise Interrupted(128 + bookkeeping.stopped_by)
+
+
+def _finish(ingredients: Ingredients, run: RunFolder, model: Bert, data: PretrainingData, bookkeeping: Bookkeeping) -> None:
+    """Write what a finished run leaves, result.json last, and tell the user how it went."""
+    from bertlab.training.checkpoints import keep_newest, write_weights
+
+    result = _result(ingredients, run, model, data, bookkeeping)
+    write_weights(run.weights, model.state_dict())
+    write_json(run.result, result)
+    keep_newest(run.checkpoints, 1)
+    bookkeeping.mirror.finish(exit_code=0, summary={"unigram_perplexity": result["unigram_perplexity"]})
+    for line in summary(result, run):
+        say(line)
+
+
+def _result(ingredients: Ingredients, run: RunFolder, model: Bert, data: PretrainingData, bookkeeping: Bookkeeping) -> dict[str, Any]:
+    import torch
+
+    from bertlab.data.unigram import unigram_baseline
+    from bertlab.training.metrics import read_rows
+    from bertlab.training.throughput import device_name, peak_memory, rates
+
+    baseline = unigram_baseline(ingredients.store, data.training_documents, data.held_out_documents)
+    last = [row for row in read_rows(run.metrics) if row["step"] == bookkeeping.step and row["split"] == "held_out"]
+    fed = bookkeeping.speed.total
+    return {
+        "id": run.name,
+        "identity": ingredients.identity,
+        "steps": bookkeeping.step,
+        "positions": fed.positions,
+        "tokens": fed.tokens,
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "held_out": {str(row["length"]): {key: row[key] for key in row if key not in ("step", "split", "length")} for row in last},
+        "unigram_perplexity": baseline.perplexity,
+        "seconds": fed.seconds,
+        **rates(fed, bookkeeping.speed.peak),
+        "memory_bytes": peak_memory(bookkeeping.speed.device),
+        "device": device_name(bookkeeping.speed.device),
+        "versions": {"bertlab": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def summary(result: dict[str, Any], run: RunFolder) -> list[str]:
+    """What a person wants to know of a finished run, as lines."""
+    from bertlab.training.evaluate import in_words
+
+    lines = [f"held out, length {length}: {in_words(figures)}" for length, figures in result["held_out"].items()]
+    speed = f"{result['positions']:,} positions in {duration(result['seconds'])}: {result['tokens_per_second']:,.0f} tokens/s"
+    if result["mfu"] is not None:
+        speed += f", {result['mfu']:.0%} of what the machine can do"
+    return [
+        *lines,
+        f"word frequencies alone: perplexity {result['unigram_perplexity']:,.1f}",
+        speed,
+        f"bertlab evaluate checkpoint={run.path}",
+    ]

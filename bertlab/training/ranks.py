@@ -1,0 +1,37 @@
+"""What the processes of one run must agree on before each next step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, distributed
+
+
+class Ranks:
+    """The processes that share every batch; alone, agreeing costs nothing."""
+
+    def __init__(self, rank: int, world: int) -> None:
+        self.rank = rank
+        self.world = world
+        # Over the CPU, so that no GPU has to finish what it is doing.
+        self._group = distributed.new_group(backend="gloo") if world > 1 else None
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes files and speaks."""
+        return self.rank == 0
+
+    def agree(self, seconds: float, save: bool, signum: int) -> tuple[float, bool, int]:
+        """The first rank's time and wish to save, and the signal that any rank has got (0: none)."""
+        if self._group is None:
+            return seconds, save, signum
+        said = torch.tensor([seconds if self.first else 0.0, float(save and self.first), float(signum)], dtype=torch.float64)
+        distributed.all_reduce(said, op=distributed.ReduceOp.MAX, group=self._group)
+        return float(said[0]), bool(said[1]), int(said[2])
+
+    def gather(self, values: Tensor) -> Tensor:
+        """(K,) of every rank as (world, K)."""
+        if self.world == 1:
+            return values[None].clone()
+        gathered = [torch.empty_like(values) for _ in range(self.world)]
+        distributed.all_gather(gathered, values)
+        return torch.stack(gathered)

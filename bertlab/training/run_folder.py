@@ -1,0 +1,179 @@
+"""The folder of a run, which is the truth about it: everything that a table or a plot needs can be rebuilt from it alone.
+
+config.yaml          resolved; enough to start the run again
+metrics.jsonl        losses, accuracies, learning rate: what depends on the configuration alone, so that two runs of it on one
+machine, interrupted or not, have the same bytes here
+throughput.jsonl     seconds, tokens a second, memory: what depends on the machine and the hour
+checkpoints/         the complete state, twice, and the weights of every k-th step where asked for
+model.safetensors    the final weights; with tokenizer.json and architecture.json, all that using the model takes
+result.json          written last, atomically: its presence means that the run is done
+failed.json          in its place, where the numbers stopped making sense
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from filelock import FileLock, Timeout
+
+from bertlab.config import PretrainConfig
+from bertlab.errors import UserError
+from bertlab.files import write_atomically
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The names inside one run's folder, and what their presence says."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The run's id."""
+        return self.path.name
+
+    @property
+    def config(self) -> Path:
+        """The resolved configuration."""
+        return self.path / "config.yaml"
+
+    @property
+    def metrics(self) -> Path:
+        """One JSON object a line: logged steps and evaluations."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def throughput(self) -> Path:
+        """One JSON object a line: speed and memory."""
+        return self.path / "throughput.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of saved states."""
+        return self.path / "checkpoints"
+
+    @property
+    def weights(self) -> Path:
+        """The final weights."""
+        return self.path / "model.safetensors"
+
+    @property
+    def architecture(self) -> Path:
+        """What shape the weights have."""
+        return self.path / "architecture.json"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The vocabulary, in the format of the tokenizers library."""
+        return self.path / "tokenizer.json"
+
+    @property
+    def result(self) -> Path:
+        """The final figures."""
+        return self.path / "result.json"
+
+    @property
+    def failure(self) -> Path:
+        """Why the run was given up."""
+        return self.path / "failed.json"
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has nothing left to do."""
+        return self.result.is_file()
+
+    def failure_reason(self) -> str | None:
+        """The sentence of failed.json, or None where the run has not failed."""
+        if not self.failure.is_file():
+            return None
+        return str(json.loads(self.failure.read_text())["reason"])
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the run for this process alone.
+
+        Raises:
+            UserError: another process has it.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.path / ".lock", timeout=0)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise UserError(f"The run {self.path} is being trained by another process; wait for it, or change the configuration.") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def write_config(self, config: PretrainConfig) -> None:
+        """Write config.yaml, with the paths of the input made absolute so that the run can be started again from anywhere."""
+        values = dataclasses.asdict(config)
+        values["corpus"] = _with_absolute_paths(values["corpus"])
+        if values["tokenizer"]["path"] is not None:
+            values["tokenizer"]["path"] = _absolute(values["tokenizer"]["path"])
+        write_atomically(self.config, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+
+    def read_config(self) -> PretrainConfig:
+        """The configuration of config.yaml."""
+        return from_plain(PretrainConfig, yaml.safe_load(self.config.read_text()))
+
+
+def find_run(name: str, runs: Path) -> RunFolder:
+    """The run that ``name`` means: a folder, a run's id inside ``runs``, or the last eight characters of one.
+
+    Raises:
+        UserError: nothing has that name.
+    """
+    if (Path(name) / "config.yaml").is_file():
+        return RunFolder(Path(name))
+    if (runs / name / "config.yaml").is_file():
+        return RunFolder(runs / name)
+    if found := sorted(runs.glob(f"*-{name}/config.yaml")) if len(name) == 8 and name.isalnum() else []:
+        return RunFolder(found[0].parent)
+    known = ", ".join(sorted(folder.parent.name for folder in runs.glob("*/config.yaml"))[:5]) or "none yet"
+    raise UserError(f"No run {name!r}: it is neither a run's folder nor a run in {runs} ({known}); give checkpoint=RUN.")
+
+
+def from_plain(kind: type[T], values: dict[str, Any]) -> T:
+    """Build the dataclass ``kind``, and those inside it, from the dictionaries that ``dataclasses.asdict`` made of one."""
+    hints = typing.get_type_hints(kind)
+    return kind(**{key: _value_from_plain(hints[key], value) for key, value in values.items()})
+
+
+def _value_from_plain(hint: Any, value: Any) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if value is None or origin in (typing.Union, types.UnionType):
+        return value
+    if dataclasses.is_dataclass(hint):
+        return from_plain(typing.cast(type[Any], hint), value)
+    if origin is list:
+        return [_value_from_plain(arguments[0], item) for item in value]
+    if origin is dict:
+        return {key: _value_from_plain(arguments[1], item) for key, item in value.items()}
+    return value
+
+
+def _absolute(path: str) -> str:
+    """An absolute path; a glob and a name that is no path of this machine (a Hub id) keep their own form."""
+    expanded = Path(path).expanduser()
+    return str(expanded.absolute()) if expanded.exists() or any(character in path for character in "*?[") else path
+
+
+def _with_absolute_paths(corpus: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **corpus,
+        "path": None if corpus["path"] is None else _absolute(corpus["path"]),
+        "sources": {name: _with_absolute_paths(source) for name, source in corpus["sources"].items()},
+    }

@@ -1,0 +1,112 @@
+"""The Weights & Biases mirror of a run: never asked, never waited for, never fatal.
+
+metrics.jsonl is the truth; this repeats it where a team looks. Everything of wandb happens in a thread of its own, so that neither
+its import nor its start nor a slow server delays the training, and whatever goes wrong there is said once and lost. Without a login
+the run is kept offline inside its folder (``wandb sync`` sends it later), so no question is ever asked.
+"""
+
+from __future__ import annotations
+
+import netrc
+import os
+import queue
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+from bertlab.config import LoggerConfig
+from bertlab.training.metrics import Row
+
+FINISH_SECONDS = 60.0  # how long the end of a run waits for the last rows to be sent
+
+
+class NoMirror:
+    """The mirror of ``logger=none``: there is none."""
+
+    def log(self, row: Row) -> None:
+        """Nothing."""
+
+    def finish(self, exit_code: int, summary: Row | None = None) -> None:
+        """Nothing."""
+
+
+class WandbMirror:
+    """Sends rows to a wandb run whose id is the run's own, so that a resumed run continues the same curves."""
+
+    def __init__(self, config: LoggerConfig, folder: Path, values: dict[str, Any], say: Callable[[str], None]) -> None:
+        """Begin in the background. ``values`` is the configuration to show beside the curves."""
+        self._say = say
+        self._rows: queue.SimpleQueue[Row | tuple[int, Row]] = queue.SimpleQueue()
+        self._settings: dict[str, Any] = {
+            "project": config.project,
+            "entity": config.entity,
+            "group": config.group,
+            "tags": config.tags or None,
+            "id": folder.name,
+            "name": folder.name,
+            "resume": "allow",
+            "dir": str(folder),
+            "mode": mode(),
+            "config": values,
+        }
+        # A daemon, so that a server that never answers cannot keep the process from ending.
+        self._thread = threading.Thread(target=self._mirror, name="wandb mirror", daemon=True)
+        self._thread.start()
+
+    def log(self, row: Row) -> None:
+        """Send a row when its turn comes."""
+        self._rows.put(row)
+
+    def finish(self, exit_code: int, summary: Row | None = None) -> None:
+        """End the wandb run with the command's exit code and its final figures; waits a minute at most."""
+        self._rows.put((exit_code, summary or {}))
+        self._thread.join(FINISH_SECONDS)
+        if self._thread.is_alive():
+            self._say("Weights & Biases did not answer in time; the run's folder has everything.")
+
+    def _mirror(self) -> None:
+        try:
+            import wandb
+
+            # "off": wandb must not put itself between the run and its own output; "silent": it has nothing to say to the user.
+            settings = wandb.Settings(silent=True, console="off", init_timeout=30)
+            run = wandb.init(**self._settings, settings=settings)
+            while not isinstance(entry := self._rows.get(), tuple):
+                run.log(_flat(entry), step=entry["step"])
+            exit_code, summary = entry
+            run.summary.update(summary)
+            run.finish(exit_code=exit_code)
+        except BaseException as error:  # also SystemExit: nothing that happens to the mirror may touch the run
+            self._say(f"The Weights & Biases mirror stopped ({type(error).__name__}: {error}); metrics.jsonl goes on.")
+
+
+def make_mirror(config: LoggerConfig, folder: Path, values: dict[str, Any], say: Callable[[str], None]) -> NoMirror | WandbMirror:
+    """The mirror that ``logger=`` asks for."""
+    return WandbMirror(config, folder, values, say) if config.kind == "wandb" else NoMirror()
+
+
+def mode() -> str:
+    """WANDB_MODE where it is set; else online with a login (WANDB_API_KEY, or the server's entry in the netrc file), offline without."""
+    if chosen := os.environ.get("WANDB_MODE"):
+        return chosen
+    return "online" if os.environ.get("WANDB_API_KEY") or _has_login() else "offline"
+
+
+def _has_login() -> bool:
+    host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    for name in (os.environ.get("NETRC"), "~/.netrc", "~/_netrc"):
+        try:
+            if name and host and netrc.netrc(os.path.expanduser(name)).authenticators(host):
+                return True
+        except (OSError, netrc.NetrcParseError):
+            continue
+    return False
+
+
+def _flat(row: Row) -> Row:
+    """The row under the names that wandb groups its panels by: ``train/loss``, ``held_out/32/perplexity``."""
+    split = row.get("split", "machine")
+    prefix = f"{split}/{row['length']}" if split == "held_out" else split
+    return {f"{prefix}/{key}": value for key, value in row.items() if key not in ("step", "split") and value is not None}
