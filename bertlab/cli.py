@@ -11,7 +11,7 @@ import typer
 
 import bertlab
 from bertlab.completion import complete_overrides, join_split_words
-from bertlab.errors import UserError, unknown
+from bertlab.errors import RunFailed, UserError, unknown
 from bertlab.messages import complain
 
 _ABOUT = """bertlab asks what each part of BERT contributes, at a size that fits your machine.
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(args=words, prog_name="bertlab")
     except UserError as error:
         complain(error)
-        sys.exit(_MISUSED)
+        sys.exit(_FAILED if isinstance(error, RunFailed) else _MISUSED)
     except Exception as error:
         if "_BERTLAB_COMPLETE" in os.environ:
             sys.exit(_FAILED)  # a traceback amid the user's typing helps nobody

@@ -14,7 +14,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import hydra
@@ -53,12 +52,7 @@ class Job:
     overrides: list[str]
 
 
-def compose(
-    arguments: Arguments,
-    base: Mapping[str, Any] | None = None,
-    launched: Callable[[Job], None] | None = None,
-    schema: type = PretrainConfig,
-) -> list[Job]:
+def compose(arguments: Arguments, base: Mapping[str, Any] | None = None, launched: Callable[[Job], None] | None = None) -> list[Job]:
     """The jobs of a command: one, or several under ``-m``.
 
     Under ``--cfg`` and ``--info`` Hydra prints what is asked for, and there is no job.
@@ -67,7 +61,6 @@ def compose(
         arguments: the command's.
         base: a configuration to start from instead of the default choices, as a run's ``config.yaml`` has it.
         launched: what a launcher of the user's choice calls for each job; there is then no job left to run.
-        schema: the dataclass that the configuration is an instance of.
 
     Raises:
         UserError: whatever is wrong with the arguments or with a configuration file.
@@ -75,18 +68,25 @@ def compose(
     folders = [*([arguments.config_dir] if arguments.config_dir else []), conf_folder()]
     groups = choices(folders)
     overrides = prepare_overrides(arguments.overrides, groups, arguments.multirun)
-    _register(schema, base, groups, overrides)
+    _register(base, groups, overrides)
     jobs: list[Job] = []
+    errors: list[Exception] = []
 
     def task(composed: DictConfig) -> None:
         chosen = HydraConfig.get().runtime.choices
-        job = Job(_to_config(composed, schema), _job_overrides())
+        try:
+            job = Job(_to_config(composed), _job_overrides())
+        except OmegaConfBaseException as error:
+            errors.append(_as_user_error(error))  # raised here, Hydra would write of it on standard error itself
+            return
         if launched is None or (chosen["hydra/launcher"] == "basic" and chosen["hydra/sweeper"] == "basic"):
             jobs.append(job)
         else:
             launched(job)
 
     _run_hydra(task, arguments, overrides, "from_run" if base is not None else PRIMARY)
+    for error in errors:
+        raise error
     return jobs
 
 
@@ -103,10 +103,10 @@ def _run_hydra(task: Callable[[DictConfig], None], arguments: Arguments, overrid
                 raise _as_user_error(error) from error
 
 
-def _register(schema: type, base: Mapping[str, Any] | None, groups: Mapping[str, Any], overrides: list[str]) -> None:
+def _register(base: Mapping[str, Any] | None, groups: Mapping[str, Any], overrides: list[str]) -> None:
     """Tell Hydra the dataclasses and, where a command starts from a run, that run's configuration."""
     store = ConfigStore.instance()
-    store.store(name=SCHEMA, node=schema)
+    store.store(name=SCHEMA, node=PretrainConfig)
     if base is None:
         return
     sections = [group for group in groups if "/" not in group and group in base]
@@ -116,8 +116,8 @@ def _register(schema: type, base: Mapping[str, Any] | None, groups: Mapping[str,
     store.store(name="from_run", node={"defaults": [SCHEMA, "_self_", *({section: None} for section in sections)], **kept})
 
 
-def _to_config(composed: DictConfig, schema: type) -> PretrainConfig:
-    merged = OmegaConf.merge(OmegaConf.structured(schema), composed)  # a primary file of the user's own may not name the schema
+def _to_config(composed: DictConfig) -> PretrainConfig:
+    merged = OmegaConf.merge(OmegaConf.structured(PretrainConfig), composed)  # a primary file of the user's own may not name the schema
     config = OmegaConf.to_object(merged)
     assert isinstance(config, PretrainConfig)
     return config
@@ -170,10 +170,3 @@ def _errors_as_exceptions() -> Iterator[None]:
             del os.environ["HYDRA_FULL_ERROR"]
         else:
             os.environ["HYDRA_FULL_ERROR"] = before
-
-
-def run_folder_config(folder: Path) -> dict[str, Any]:
-    """The ``config.yaml`` of a run's folder."""
-    loaded = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
-    assert isinstance(loaded, dict)
-    return {str(key): value for key, value in loaded.items()}

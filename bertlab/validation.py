@@ -297,6 +297,8 @@ def _is_there(path: str) -> bool:
 
 def _check_tokenizer(config: PretrainConfig) -> None:
     tokenizer = config.tokenizer
+    if tokenizer.path == "":
+        raise UserError("tokenizer.path is empty: name a vocab.txt, a tokenizer.json or a Hugging Face folder.")
     if tokenizer.path is not None:
         if not Path(tokenizer.path).expanduser().exists():
             raise UserError(f"tokenizer.path={tokenizer.path}: there is no such file or folder (seen from {Path.cwd()}).")

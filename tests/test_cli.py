@@ -110,6 +110,7 @@ class TestTop:
             (["evaluate", "checkpoint=a,b"], "add -m"),
             (["evaluate", "checkpoint=a", "model=large"], "model=large cannot be set in evaluate"),
             (["doctor", "model=large"], "doctor takes no 'model=large'"),
+            (["pretrain", "batch.micro=${batch.nothing}"], "batch.micro"),
         ],
         ids=str,
     )
@@ -271,6 +272,17 @@ class TestJobs:
         code, out, err = call("pretrain", "-m", "hydra/launcher=mine", "seed=1,2")
         assert (code, out) == (0, "runs/run-1\nruns/run-2\n"), err
         assert [config.seed for config in trained] == [1, 2]
+
+        def train(config: PretrainConfig) -> Path:
+            if config.seed == 1:
+                raise UserError("The corpus has no text.")
+            return Path(f"runs/run-{config.seed}")
+
+        monkeypatch.setattr(pretrain, "_pretrain", train)
+        code, out, err = call("pretrain", "-m", "hydra/launcher=mine", "seed=1,2")
+        assert (code, out) == (1, "runs/run-2\n")
+        assert err.startswith("bertlab: The corpus has no text.\n")
+        assert err.endswith("bertlab: A job failed: seed=1\n")
 
 
 class TestEvaluate:

@@ -165,6 +165,7 @@ class TestRefusals:
             (["~model.layers"], ["model.layers"]),
             (["~modle"], ["'modle'", "model"]),
             (["--config-name", "nothing"], ["nothing"]),
+            (["batch.micro=${batch.nothing}"], ["batch.micro", "batch.nothing"]),
             (["hydra/launcher=nothing"], ["hydra/launcher"]),
             (["hydra.nothing=1"], ["hydra.nothing"]),
         ],

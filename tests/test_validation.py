@@ -96,6 +96,8 @@ def test_the_schema_with_a_budget_is_valid_and_gives_no_warning() -> None:
         ({"corpus__filter__min_words": -1}, ["corpus.filter.min_words=-1", "0 or more"]),
         ({"corpus__filter__min_words": 9, "corpus__filter__max_words": 8}, ["min_words=9", "max_words=8"]),
         ({"tokenizer__vocab_size": 99}, ["tokenizer.vocab_size=99", "100"]),
+        ({"tokenizer__path": ""}, ["tokenizer.path", "vocab.txt"]),
+        ({"corpus__kind": "text", "corpus__path": ""}, ["corpus.path"]),
         ({"tokenizer__path": "no-such-vocab.txt"}, ["tokenizer.path=no-such-vocab.txt", "no such file"]),
     ],
     ids=str,

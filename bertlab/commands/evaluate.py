@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 from bertlab.arguments import Arguments, parse_arguments
@@ -31,16 +32,16 @@ def run(words: list[str]) -> int:
 
 def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
     """Evaluate one run, under its own configuration with the command's overrides on top."""
-    from bertlab.composition import run_folder_config
     from bertlab.training.run_folder import find_run
 
-    folder = find_run(checkpoint, _runs_folder(arguments)).path
+    run_folder = find_run(checkpoint, _runs_folder(arguments))
+    folder = run_folder.path
 
     def evaluate_run(config: PretrainConfig) -> Path:
         _evaluate(folder, config)
         return folder
 
-    return run_jobs("evaluate", arguments, evaluate_run, base=run_folder_config(folder), words=(f"checkpoint={checkpoint}",))
+    return run_jobs("evaluate", arguments, evaluate_run, base=asdict(run_folder.read_config()), words=(f"checkpoint={checkpoint}",))
 
 
 def _evaluate(folder: Path, config: PretrainConfig) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from bertlab.arguments import Arguments
 from bertlab.config import PretrainConfig
-from bertlab.errors import UserError
+from bertlab.errors import RunFailed, UserError
 from bertlab.messages import complain, say, warn
 from bertlab.validation import validate
 
@@ -56,7 +56,7 @@ def run_jobs(
 
     def launched(job: Job) -> None:
         if not perform(job):
-            raise UserError(f"failed: {' '.join(job.overrides)}")
+            raise RunFailed(f"A job failed: {' '.join(job.overrides)}")  # the launcher has the others go on, and passes this on
 
     jobs = compose(arguments, base, launched)
     for number, job in enumerate(jobs, 1):
