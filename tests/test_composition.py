@@ -279,8 +279,10 @@ class TestOwnFolder:
     def test_a_base_takes_overrides_and_choices(self) -> None:
         before = config("model=mini", "budget.steps=77", "corpus=mixture", "corpus.sources.a.path=x")
         (job,) = compose(parse_arguments(["validation.sequences=3", "corpus=builtin"]), base=dataclasses.asdict(before))
-        assert job.config.corpus == CorpusConfig()
-        expected = dataclasses.replace(before, corpus=CorpusConfig(), validation=dataclasses.replace(before.validation, sequences=3))
+        assert job.config.corpus.sources == {}
+        expected = dataclasses.replace(
+            before, corpus=config("corpus=builtin").corpus, validation=dataclasses.replace(before.validation, sequences=3)
+        )
         assert job.config == expected
 
 
