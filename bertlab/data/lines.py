@@ -72,11 +72,15 @@ def reason(error: Exception) -> str:
 def _text_only(part: Part) -> Iterator[bytes]:
     """The bytes of a part, without the byte order mark. Raises _NotTextError for a part of a file that does not start as text."""
     stream = chunks(part.path, part.start, part.end)
-    head = next(chunks(part.path) if part.start else stream, b"")
+    whole = not part.start and part.end is None
+    head = next(stream if whole else chunks(part.path), b"")  # the same bytes for every part of a file
     malformed = head.decode(errors="replace").count("\ufffd") + head.count(b"\0")
     if malformed > _NO_TEXT_SHARE * len(head):
         raise _NotTextError
-    return stream if part.start else chain([head.removeprefix(_BYTE_ORDER_MARK)], stream)
+    if part.start:
+        return stream
+    first = head if whole else next(stream, b"")
+    return chain([first.removeprefix(_BYTE_ORDER_MARK)], stream)
 
 
 def _whole_lines(stream: Iterator[bytes]) -> Iterator[bytes]:
