@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,10 @@ from bertlab.errors import UserError
 if TYPE_CHECKING:
     from bertlab.data.store import TokenStore
 
-_VALIDATION_TOKENS = 16384  # at most in a validation batch, whatever the length
+_VALIDATION_POSITIONS = 16384  # at most in a validation batch, whatever the length
+_POSITIONS_AT_ONCE = (
+    16384  # batches smaller than that are made several steps together: NumPy's cost is then that of its work, not of its calls
+)
 
 
 class PretrainingData:
@@ -46,10 +50,11 @@ class PretrainingData:
         self._next_sentence = config.objective.kind == "mlm_nsp"
         self.training_documents, self.held_out_documents = store.split(config.corpus.held_out)
         self._current: tuple[int, SequenceSampler, Masker] | None = None
+        self._latest: tuple[tuple[int, int], Sequences, Prediction] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the current sampler: a worker process makes its own, as the maps of the store's files are not to be copied."""
-        return self.__dict__ | {"_current": None}
+        return self.__dict__ | {"_current": None, "_latest": None}
 
     def __len__(self) -> int:
         if self._plan.total_steps is None:
@@ -67,12 +72,12 @@ class PretrainingData:
 
     def step_batch_at(self, stage: Stage, step_in_stage: int, step: int) -> StepBatch:
         """The same where the caller knows the stage and how many steps of it came before."""
-        sampler, masker = self._makers(stage)
-        sequences = sampler.draw(step_in_stage * stage.sequences, stage.sequences)
-        prediction = self._predicting(sequences, masker)
-        shares = [slice(start, end) for start, end in self._micro_shares(stage.sequences)]
-        micro_batches = [_collate(sequences, prediction, share) for share in shares]
-        return StepBatch(step, stage.length, micro_batches, stage.positions, sequences.tokens.size)
+        group, place = divmod(step_in_stage, max(1, _POSITIONS_AT_ONCE // stage.positions))
+        sequences, prediction = self._group(stage, group)
+        whole = _Cut(sequences, prediction, place * stage.sequences, (place + 1) * stage.sequences)
+        shares = [whole.part(first, end) for first, end in self._micro_shares(stage.sequences)]
+        micro_batches = [share.collate(whole.predicted, stage.sequences) for share in shares]
+        return StepBatch(step, stage.length, micro_batches, stage.positions, whole.tokens)
 
     def validation_batches(self, length: int) -> list[Batch]:
         """The share of this rank in the validation at a length: the same held-out sequences, equally masked, whatever the seed."""
@@ -82,8 +87,19 @@ class PretrainingData:
         sequences = sampler.draw(0, min(self._config.validation.sequences, sampler.epoch_length))
         prediction = self._predicting(sequences, masker)
         start, end = share_of(sequences.places.size, self._rank, self._world)
-        size = max(1, _VALIDATION_TOKENS // length)
-        return [_collate(sequences, prediction, slice(first, min(first + size, end))) for first in range(start, end, size)]
+        size = max(1, _VALIDATION_POSITIONS // length)
+        whole = _Cut(sequences, prediction, 0, sequences.places.size)
+        shares = [whole.part(first, min(first + size, end)) for first in range(start, end, size)]
+        return [share.collate(whole.predicted, sequences.places.size) for share in shares]
+
+    def _group(self, stage: Stage, group: int) -> tuple[Sequences, Prediction]:
+        """The global batches of as many steps as are made together; the latest are held, as steps mostly follow one another."""
+        if self._latest is None or self._latest[0] != (stage.number, group):
+            sampler, masker = self._makers(stage)
+            count = stage.sequences * max(1, _POSITIONS_AT_ONCE // stage.positions)
+            sequences = sampler.draw(group * count, count)
+            self._latest = (stage.number, group), sequences, self._predicting(sequences, masker)
+        return self._latest[1:]
 
     def _makers(self, stage: Stage) -> tuple[SequenceSampler, Masker]:
         """The sampler and the masker of a stage; only the latest are held, as training goes through the stages in order."""
@@ -128,29 +144,60 @@ def share_of(count: int, part: int, parts: int) -> tuple[int, int]:
     return part * count // parts, (part + 1) * count // parts
 
 
-def _collate(sequences: Sequences, prediction: Prediction, share: slice) -> Batch:
-    """The sequences of ``share`` as tensors, with the denominators of the whole."""
-    offsets = sequences.offsets[share.start : share.stop + 1]
-    first, end = offsets[0], offsets[-1]
+@dataclass(frozen=True)
+class _Cut:
+    """The sequences from ``first`` to ``end`` of those made together."""
 
-    def within(indices: NDArray[np.int64]) -> slice:
-        return slice(*np.searchsorted(indices, (first, end)))
+    sequences: Sequences
+    prediction: Prediction
+    first: int
+    end: int
 
-    def local(indices: NDArray[np.int64] | None) -> Tensor | None:
-        return None if indices is None else torch.from_numpy(indices[within(indices)] - first)
+    @property
+    def edges(self) -> tuple[int, int]:
+        """Where they begin and end in the flat tokens."""
+        return int(self.sequences.offsets[self.first]), int(self.sequences.offsets[self.end])
 
-    predicted = within(prediction.predicted)
-    return Batch(
-        tokens=torch.from_numpy(prediction.tokens[first:end]),
-        segments=torch.from_numpy(sequences.segments[first:end]),
-        positions=torch.from_numpy(sequences.positions[first:end]),
-        offsets=torch.from_numpy(offsets - first),
-        predicted=torch.from_numpy(prediction.predicted[predicted] - first),
-        targets=torch.from_numpy(prediction.targets[predicted]),
-        next_sentence=None if sequences.next_sentence is None else torch.from_numpy(sequences.next_sentence[share]),
-        zeroed=local(prediction.zeroed),
-        noised=local(prediction.noised),
-        max_length=int(np.diff(offsets).max()),
-        predicted_in_step=prediction.predicted.size,
-        sequences_in_step=sequences.places.size,
-    )
+    @property
+    def tokens(self) -> int:
+        """Their number of tokens."""
+        return self.edges[1] - self.edges[0]
+
+    @property
+    def predicted(self) -> int:
+        """Their number of predicted positions."""
+        first, end = self._within(self.prediction.predicted)
+        return end - first
+
+    def part(self, first: int, end: int) -> _Cut:
+        """Those of them from ``first`` to ``end``, counted within."""
+        return _Cut(self.sequences, self.prediction, self.first + first, self.first + end)
+
+    def collate(self, predicted_in_step: int, sequences_in_step: int) -> Batch:
+        """As tensors, with the denominators of the whole step."""
+        start, end = self.edges
+        offsets = self.sequences.offsets[self.first : self.end + 1] - start
+        labels = self.sequences.next_sentence
+        predicted = slice(*self._within(self.prediction.predicted))
+        return Batch(
+            tokens=torch.from_numpy(self.prediction.tokens[start:end]),
+            segments=torch.from_numpy(self.sequences.segments[start:end]),
+            positions=torch.from_numpy(self.sequences.positions[start:end]),
+            offsets=torch.from_numpy(offsets),
+            predicted=torch.from_numpy(self.prediction.predicted[predicted] - start),
+            targets=torch.from_numpy(self.prediction.targets[predicted]),
+            next_sentence=None if labels is None else torch.from_numpy(labels[self.first : self.end]),
+            zeroed=self._local(self.prediction.zeroed),
+            noised=self._local(self.prediction.noised),
+            max_length=int(np.diff(offsets).max()),
+            predicted_in_step=predicted_in_step,
+            sequences_in_step=sequences_in_step,
+        )
+
+    def _within(self, indices: NDArray[np.int64]) -> tuple[int, int]:
+        """Where those of the ascending flat ``indices`` are that fall here."""
+        start, end = np.searchsorted(indices, self.edges)
+        return int(start), int(end)
+
+    def _local(self, indices: NDArray[np.int64] | None) -> Tensor | None:
+        return None if indices is None else torch.from_numpy(indices[slice(*self._within(indices))] - self.edges[0])

@@ -57,7 +57,15 @@ def test_neighbouring_keys_and_counters_share_no_bits():
 
 
 def test_derive_tells_parts_apart():
-    keys = [derive(1, "a", 2), derive(2, "a", 1), derive(1, "a2"), derive("1", "a", 2), derive(1, "a", 2, 0), derive(12, "a"), derive(1, "b", 2)]
+    keys = [
+        derive(1, "a", 2),
+        derive(2, "a", 1),
+        derive(1, "a2"),
+        derive("1", "a", 2),
+        derive(1, "a", 2, 0),
+        derive(12, "a"),
+        derive(1, "b", 2),
+    ]
     assert len({int(key) for key in keys}) == len(keys)
     assert derive(1, "a", 2) == keys[0]
 

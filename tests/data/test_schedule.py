@@ -15,7 +15,9 @@ shares = st.lists(st.integers(0, 20), min_size=1, max_size=6).filter(any).map(la
 
 
 def config(stages=(), keep_tokens=False, sequences=32, length=128, **budget) -> PretrainConfig:
-    made = PretrainConfig(budget=BudgetConfig(**budget), lengths=LengthsConfig(stages=[StageConfig(*s) for s in stages], keep_tokens=keep_tokens))
+    made = PretrainConfig(
+        budget=BudgetConfig(**budget), lengths=LengthsConfig(stages=[StageConfig(*s) for s in stages], keep_tokens=keep_tokens)
+    )
     made.batch.sequences, made.batch.length = sequences, length
     return made
 
