@@ -27,7 +27,7 @@ from yaml import YAMLError
 from bertlab.arguments import Arguments
 from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
-from bertlab.groups import PRIMARY, choices
+from bertlab.groups import PRIMARY, choices, default_choices
 from bertlab.keys import check_key, words_for
 from bertlab.overrides import prepare_overrides
 from bertlab.resources import conf_folder
@@ -67,7 +67,8 @@ def compose(arguments: Arguments, base: Mapping[str, Any] | None = None, launche
     """
     folders = [*([arguments.config_dir] if arguments.config_dir else []), conf_folder()]
     groups = choices(folders)
-    overrides = prepare_overrides(arguments.overrides, groups, arguments.multirun)
+    chosen = default_choices(folders, arguments.config_name or PRIMARY) if base is None else groups
+    overrides = prepare_overrides(arguments.overrides, groups, chosen, arguments.multirun)
     _register(base, groups, overrides)
     jobs: list[Job] = []
     errors: list[Exception] = []

@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+from bertlab.errors import UserError
+
 PRIMARY = "pretrain"  # the file that names the default choice of every group
 
 _COMMAND = re.compile(r"^bertlab\s")  # by custom the first comment line of a file is the command that uses it
@@ -79,7 +81,10 @@ def _read(folders: Sequence[Path], name: str) -> list[Any]:
 
 
 def _load(file: Path) -> Any:
-    return yaml.safe_load(file.read_text(encoding="utf-8"))
+    try:
+        return yaml.safe_load(file.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise UserError(f"Cannot read {file}: {' '.join(str(error).split())}.") from error
 
 
 def _leading_comments(file: Path) -> Iterator[str]:

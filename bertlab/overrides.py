@@ -23,12 +23,15 @@ BUDGETS = tuple(field.name for field in fields(BudgetConfig))
 _SECTIONS = {field.name for field in fields(PretrainConfig)}
 
 
-def prepare_overrides(arguments: Iterable[str], groups: Mapping[str, Collection[str]], multirun: bool) -> list[str]:
+def prepare_overrides(
+    arguments: Iterable[str], groups: Mapping[str, Collection[str]], chosen: Collection[str], multirun: bool
+) -> list[str]:
     """The overrides as Hydra shall read them.
 
     Args:
         arguments: ``key=value``, ``+key=value``, ``++key=value``, ``~key`` as the user wrote them.
         groups: group → its choices.
+        chosen: the groups of which a choice is made already.
         multirun: whether several values for one key are meant.
 
     Raises:
@@ -38,7 +41,7 @@ def prepare_overrides(arguments: Iterable[str], groups: Mapping[str, Collection[
     for override in overrides:
         _check(override, groups, multirun)
     inside, plain = _part(overrides, lambda override: open_root(override.key_or_group) is not None and not override.is_delete())
-    written = [_written(override, groups) for override in plain]
+    written = [_written(override, groups, chosen) for override in plain]
     return written + _merged(inside) + _other_budgets(overrides)
 
 
@@ -103,12 +106,12 @@ def _check_value(key: str, value: Any, groups: Mapping[str, Collection[str]]) ->
     check_value(key, value, check_key(key))
 
 
-def _written(override: Override, groups: Mapping[str, Collection[str]]) -> str:
+def _written(override: Override, groups: Collection[str], chosen: Collection[str]) -> str:
     """An override as text for Hydra: as the user wrote it, but that ``+`` may stand before what exists, and 1e6 is a whole number."""
     line = str(override.input_line)
     key = override.key_or_group
-    if key in groups and override.is_add() and override.package is None and key in _SECTIONS:
-        return line.removeprefix("+")  # a choice of that group is always made already: another can only replace it
+    if key in chosen and override.is_add() and override.package is None:
+        return line.removeprefix("+")  # another choice can only replace the one that is made
     if key in groups or override.is_delete() or key.startswith("hydra"):
         return line
     if override.is_add():

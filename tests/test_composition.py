@@ -266,6 +266,9 @@ class TestOwnFolder:
         assert "did you mean odd" in refusal("model=od", f"--config-dir={folder}")
         assert description(folder / "model" / "odd.yaml") == "Three layers."
 
+    def test_a_broken_file_to_start_from(self, folder: Path) -> None:
+        assert "broken.yaml" in refusal(f"--config-dir={folder / 'model'}", "--config-name=broken")
+
     @pytest.mark.parametrize(("choice", "said"), [("wrong", "model.layers"), ("unknown", "layerz"), ("broken", "broken.yaml")])
     def test_its_files_are_checked(self, folder: Path, choice: str, said: str) -> None:
         assert said in refusal(f"model={choice}", f"--config-dir={folder}")
@@ -275,6 +278,8 @@ class TestOwnFolder:
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(dataclasses.asdict(before)))
         assert config("--config-dir", str(tmp_path), "--config-name", "config") == before
         assert config("--config-dir", str(tmp_path), "--config-name", "config", "seed=9").seed == 9
+        again = config("--config-dir", str(tmp_path), "--config-name", "config", "+model=tiny")
+        assert (again.model.name, again.budget.steps) == ("tiny", 77)
 
     def test_a_base_takes_overrides_and_choices(self) -> None:
         before = config("model=mini", "budget.steps=77", "corpus=mixture", "corpus.sources.a.path=x")
