@@ -78,13 +78,14 @@ def distributions() -> list[metadata.Distribution]:
         if name in found or _OF_SOME_MACHINES.match(name):
             continue
         try:
-            found[name] = metadata.distribution(name)
+            distribution = metadata.distribution(name)
         except metadata.PackageNotFoundError:
             found[name] = None
             continue
-        needed = [line for line in found[name].requires or [] if "extra" not in line.partition(";")[2]]
+        found[name] = distribution
+        needed = [line for line in distribution.requires or [] if "extra" not in line.partition(";")[2]]
         waiting += [match[0] for line in needed if (match := re.match(r"[\w.-]+", line))]
-    return [distribution for distribution in found.values() if distribution]
+    return [one for one in found.values() if one]
 
 
 def fingerprint() -> str:
@@ -99,7 +100,9 @@ def read_builtin(parts: tuple[Part, ...], report: ReadingReport) -> Iterator[Doc
     seen: set[str] = set()
     for part in parts:
         for line, texts in _texts(part.path, report):
-            blocks = [block for text in texts for block in paragraphs(text) if not (block in seen or seen.add(block))]
+            found = dict.fromkeys(block for text in texts for block in paragraphs(text))
+            blocks = [block for block in found if block not in seen]
+            seen.update(blocks)
             if sum(len(block.split()) for block in blocks) >= MIN_WORDS:
                 yield Document(part.place(line), blocks)
 

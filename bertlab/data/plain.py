@@ -29,8 +29,9 @@ class _Growing:
 
     def add(self, line: str) -> None:
         """Go on with the block that is open."""
-        self.lines_of_block.append(line)
-        self.characters += len(line)
+        if line:
+            self.lines_of_block.append(line)
+            self.characters += len(line)
 
     def end_block(self) -> None:
         """Close the block that is open, if any."""
@@ -64,8 +65,7 @@ def read_text(part: Part, corpus: CorpusConfig, report: ReadingReport) -> Iterat
     for number, line in lines(part, report):
         growing = growing or _Growing(part.place(number))
         line = line.strip()
-        if line:
-            growing.add(line)
+        growing.add(line)
         if not (line and wrapped):
             growing.end_block()
         if growing.too_large():

@@ -301,7 +301,7 @@ def test_no_bytes_stop_a_reader(tmp_path_factory: pytest.TempPathFactory, conten
     file = tmp_path_factory.mktemp("junk") / f"a{suffix}"
     file.write_bytes(content)
     documents, counts = read_file(kind, file)
-    assert documents or counts or not content.removeprefix(b"\xef\xbb\xbf").strip(b" \t\r\n\f\v\0")
+    assert documents or counts or not content.decode().removeprefix("\ufeff").strip()
     for blocks in documents:
         assert blocks
         for block in blocks:
