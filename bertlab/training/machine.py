@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from typing import Any
 
 import pytorch_lightning as lightning
 import torch
@@ -37,7 +36,6 @@ def lightning_trainer(config: PretrainConfig, device_kind: str, callback: lightn
         devices=config.trainer.devices,
         strategy=DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False) if several else "auto",
         precision="bf16-mixed" if config.trainer.precision == "bf16" else "32-true",
-        sync_batchnorm=several and config.norm.kind == "batch",
         max_epochs=1,
         callbacks=[callback],
         logger=False,
@@ -54,6 +52,5 @@ def _silence() -> None:
     """Keep what libraries say to their developers away from the user."""
     for name in ("pytorch_lightning", "lightning_fabric", "lightning"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    ignored: dict[str, Any] = {"action": "ignore"}
     for module in ("pytorch_lightning", "lightning_fabric", "torch"):
-        warnings.filterwarnings(**ignored, category=UserWarning, module=rf"{module}\.")
+        warnings.filterwarnings("ignore", module=rf"{module}\.")

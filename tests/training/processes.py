@@ -1,0 +1,58 @@
+"""Trainings in processes of their own, which can be killed. A server process has imported everything once and forks them."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import sys
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+from bertlab.config import PretrainConfig
+
+context = multiprocessing.get_context("forkserver")
+context.set_forkserver_preload(
+    ["bertlab.training.bookkeeping", "bertlab.data.prepare", "bertlab.data.assembly", "bertlab.objectives.mlm_nsp", "bertlab.models.size"]
+)
+
+
+def start(config: PretrainConfig, log: Path) -> ForkServerProcess:
+    """Begin a training whose standard error goes to ``log``."""
+    process = context.Process(target=_train, args=(config, log, {}))
+    process.start()
+    return process
+
+
+def train(config: PretrainConfig, log: Path) -> int:
+    """A training up to its end; returns the exit code."""
+    process = start(config, log)
+    process.join()
+    assert process.exitcode is not None
+    return process.exitcode
+
+
+def start_ranks(config: PretrainConfig, folder: Path, world: int, port: int) -> list[ForkServerProcess]:
+    """Begin a training of several processes, as a launcher would; each writes to ``rank<n>`` in ``folder``."""
+    shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world), "NODE_RANK": "0"}
+    processes = []
+    for rank in range(world):
+        process = context.Process(target=_train, args=(config, folder / f"rank{rank}", {**shared, "LOCAL_RANK": str(rank)}))
+        process.start()
+        processes.append(process)
+    return processes
+
+
+def _train(config: PretrainConfig, log: Path, environment: dict[str, str]) -> None:
+    os.environ.update(environment)
+    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(descriptor, 1)
+    os.dup2(descriptor, 2)
+    sys.stderr = sys.__stderr__ = open(2, "w", closefd=False)
+    from bertlab.errors import UserError
+    from bertlab.training.pretrain import pretrain
+
+    try:
+        pretrain(config)
+    except UserError as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(1)

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from bertlab.training.checkpoints import keep_newest, load_newest, save_state, save_weights
+
+
+def state(step: int) -> dict[str, object]:
+    return {"step": step, "weights": {"a": torch.full((50, 50), float(step))}, "fed": {"seconds": 1.5}}
+
+
+def test_the_newest_of_the_last_two_is_loaded(tmp_path: Path) -> None:
+    for step in (5, 10, 1000000000):
+        save_state(tmp_path, step, state(step))
+    assert len(list(tmp_path.iterdir())) == 2
+    loaded = load_newest(tmp_path, pytest.fail)
+    assert loaded is not None
+    assert loaded["step"] == 1000000000
+    assert torch.equal(loaded["weights"]["a"], torch.full((50, 50), 1e9))
+    keep_newest(tmp_path, 1)
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000])
+def test_a_cut_file_is_told_and_passed_over(tmp_path: Path, size: int) -> None:
+    save_state(tmp_path, 1, state(1))
+    newest = save_state(tmp_path, 2, state(2))
+    newest.write_bytes(newest.read_bytes()[:size])
+    said: list[str] = []
+    loaded = load_newest(tmp_path, said.append)
+    assert loaded is not None
+    assert loaded["step"] == 1
+    assert len(said) == 1
+    assert str(newest) in said[0]
+
+
+def test_every_single_bit_counts(tmp_path: Path) -> None:
+    path = save_state(tmp_path, 2, state(2))
+    whole = path.read_bytes()
+    for place in range(0, len(whole), len(whole) // 40):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+        assert load_newest(tmp_path, lambda line: None) is None
+
+
+def test_what_was_being_written_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / ".last.part").write_bytes(b"half")
+    assert load_newest(tmp_path, pytest.fail) is None
+    save_state(tmp_path, 3, state(3))
+    assert not (tmp_path / ".last.part").exists()
+
+
+def test_kept_weights(tmp_path: Path) -> None:
+    table = torch.randn(4, 3)
+    path = save_weights(tmp_path, 7, {"table": table, "column": table.t()})
+    assert path.name == "step-000000007.safetensors"
+    loaded = load_file(path)
+    assert torch.equal(loaded["table"], table)
+    assert torch.equal(loaded["column"], table.t())

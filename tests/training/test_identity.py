@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from bertlab.config import BudgetConfig, LengthsConfig, ModelConfig, PretrainConfig, StageConfig
+from bertlab.data.schedule import plan_training
+from bertlab.data.store import SourceRange
+from bertlab.models.architecture import Architecture
+from bertlab.training.identity import canonical, hash8, pretraining_identity, readable_name, run_folder_of
+
+
+@dataclass
+class Vocabulary:
+    fingerprint: str = "v"
+    size: int = 100
+
+
+@dataclass
+class Store:
+    fingerprint: str = "s"
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    sources: list[SourceRange] = field(default_factory=lambda: [SourceRange("text", 0, 10)])
+
+
+def configured(**changes: object) -> PretrainConfig:
+    config = PretrainConfig(model=ModelConfig(name="tiny", layers=2, hidden=128, heads=2), budget=BudgetConfig(tokens=12e6))
+    for key, value in changes.items():
+        *path, name = key.split(".")
+        holder: object = config
+        for part in path:
+            holder = getattr(holder, part)
+        setattr(holder, name, value)
+    return config
+
+
+def digest(store: Store | None = None, **changes: object) -> str:
+    config, store = configured(**changes), store or Store()
+    masked = config.objective.kind in ("mlm_nsp", "mlm")
+    architecture = Architecture.of(config, store.vocabulary.size)
+    pair = config.objective.kind == "mlm_nsp"
+    plan = plan_training(config)
+    return hash8(pretraining_identity(config, architecture, plan, pair=pair, masked=masked, store=store))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"logger.kind": "none"},
+        {"logger.project": "other"},
+        {"paths.runs": "/elsewhere"},
+        {"trainer.devices": 2},
+        {"trainer.workers": 3},
+        {"trainer.threads": 1},
+        {"trainer.log_every": 7},
+        {"trainer.accelerator": "gpu"},
+        {"checkpointing.every": 7},
+        {"validation.every": 7},
+        {"corpus.path": "/elsewhere"},
+        {"corpus.kind": "text"},
+        {"batch.micro": 8},
+        {"model.name": "mine"},
+        {"model.intermediate": 512},
+        {"scale": "paper"},
+        {"budget": BudgetConfig(tokens=12000000)},
+        {"budget": BudgetConfig(steps=round(12e6 / (256 * 128)))},
+        {"lengths": LengthsConfig("mine", [StageConfig(1, 128, 256)])},
+        {"optimizer.clip": 1},
+        {"backbone.window": 5},
+        {"backbone.directions": "forward"},
+        {"norm.momentum": 0.5},
+        {"masking.noise_std": 2.0},
+    ],
+    ids=str,
+)
+def test_what_changes_no_number_changes_no_identity(changes: dict[str, object]) -> None:
+    assert digest(**changes) == digest()
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 2},
+        {"model.layers": 3},
+        {"model.heads": 4},
+        {"model.dropout": 0.0},
+        {"objective.kind": "mlm"},
+        {"masking.rate": 0.2},
+        {"masking.whole_word": True},
+        {"backbone.kind": "bilstm"},
+        {"backbone.kind": "cbow"},
+        {"norm.kind": "batch"},
+        {"norm.placement": "pre"},
+        {"optimizer.kind": "adamw"},
+        {"optimizer.clip": None},
+        {"budget": BudgetConfig(steps=10)},
+        {"budget": BudgetConfig(minutes=10)},
+        {"batch.sequences": 128},
+        {"batch.length": 64},
+        {"batch.short_probability": 0.0},
+        {"corpus.held_out": 0.1},
+        {"validation.sequences": 10},
+        {"validation.lengths": [64]},
+        {"trainer.precision": "bf16"},
+        {"trainer.compile": True},
+    ],
+    ids=str,
+)
+def test_what_changes_a_number_changes_the_identity(changes: dict[str, object]) -> None:
+    assert digest(**changes) != digest()
+
+
+def test_the_corpus_counts_by_its_content() -> None:
+    others = [Store(fingerprint="t"), Store(vocabulary=Vocabulary("w")), Store(sources=[SourceRange("text", 0, 10, 2.0)])]
+    assert len({digest(store) for store in [Store(), *others]}) == 4
+    assert digest(Store(sources=[SourceRange("renamed", 0, 10)])) == digest()
+
+
+def test_unused_masking_does_not_count_and_micro_batches_do_under_batch_norm() -> None:
+    assert digest(**{"objective.kind": "ltr", "masking.rate": 0.3}) == digest(**{"objective.kind": "ltr"})
+    assert digest(**{"norm.kind": "batch", "batch.micro": 8}) != digest(**{"norm.kind": "batch"})
+    assert digest(**{"norm.kind": "batch", "norm.momentum": 0.5}) != digest(**{"norm.kind": "batch"})
+
+
+def test_canonical_values() -> None:
+    assert canonical({"b": 12e6, "a": [1.0, 0.5, True, None]}) == {"a": [1, 0.5, True, None], "b": 12000000}
+    assert hash8({"a": 1.0, "b": {"d": 2, "c": 3}}) == hash8({"b": {"c": 3.0, "d": 2}, "a": 1})
+
+
+def test_names(tmp_path_factory: pytest.TempPathFactory) -> None:
+    assert readable_name(configured()) == "pretrain-tiny-mlm_nsp"
+    assert readable_name(configured(**{"objective.kind": "ltr", "backbone.kind": "bilstm", "norm.kind": "batch"})) == (
+        "pretrain-tiny-ltr-bilstm-batch"
+    )
+    runs = tmp_path_factory.mktemp("runs")
+    config = configured(**{"paths.runs": str(runs)})
+    folder = run_folder_of(config, {"a": 1})
+    assert folder.path == runs / f"pretrain-tiny-mlm_nsp-{hash8({'a': 1})}"
+    folder.path.mkdir()
+    config.model.name = "mine"
+    assert run_folder_of(config, {"a": 1}).path == folder.path

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bertlab.training.metrics import RowFile, Sums, losses, perplexity, read_rows
+
+
+def lines(steps: list[int]) -> list[bytes]:
+    return [json.dumps({"step": step, "loss": step / 7}).encode() + b"\n" for step in steps]
+
+
+@given(st.lists(st.integers(1, 40), max_size=12).map(sorted), st.integers(0, 41), st.data())
+def test_cutting_at_a_step_and_going_on_gives_the_same_bytes(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[int], step: int, data: st.DataObject
+) -> None:
+    whole = b"".join(lines(steps))
+    until = len(b"".join(line for number, line in zip(steps, lines(steps), strict=True) if number <= step))
+    # A kill leaves any prefix that has the rows up to the saved step: the last line may be torn.
+    left = data.draw(st.integers(until, len(whole)))
+    path = tmp_path_factory.mktemp("rows") / "metrics.jsonl"
+    path.write_bytes(whole[:left])
+    file = RowFile(path, keep_until=step)
+    assert path.read_bytes() == whole[:until]
+    for number in steps:
+        if number > step:
+            file.append({"step": number, "loss": number / 7})
+    file.close()
+    assert path.read_bytes() == whole
+    assert [row["step"] for row in read_rows(path)] == steps
+
+
+def test_a_fresh_start_drops_everything(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b"".join(lines([1, 2])))
+    RowFile(path, keep_until=0).close()
+    assert path.read_bytes() == b""
+
+
+def test_sums_are_sums_whatever_the_order_of_the_keys() -> None:
+    sums = Sums()
+    sums.add({"correct": torch.tensor(3), "predicted": torch.tensor(10), "language_loss": torch.tensor(25.0)})
+    sums.add({"language_loss": torch.tensor(5.0), "correct": torch.tensor(1), "predicted": torch.tensor(5)})
+    sums.add_update(torch.tensor(2.0))
+    sums.add_update(torch.tensor(4.0))
+    taken = sums.take()
+    assert losses(taken) == {"loss": 2.0, "language_loss": 2.0, "accuracy": 4 / 15}
+    assert (taken["gradient_norm"], taken["updates"]) == (6.0, 2.0)
+    assert not sums.values.any()
+
+
+def test_the_loss_adds_up_what_was_minimised() -> None:
+    sums = Sums()
+    counted = {"language_loss": 30.0, "correct": 5, "predicted": 10, "nsp_loss": 4.0, "nsp_correct": 6, "sequences": 8}
+    sums.add({name: torch.tensor(value) for name, value in counted.items()})
+    row = losses(sums.take())
+    assert row == {"loss": 3.5, "language_loss": 3.0, "accuracy": 0.5, "nsp_loss": 0.5, "nsp_accuracy": 0.75}
+    counted = {"language_loss": 30.0, "correct": 5, "predicted": 10, "opposite_loss": 20.0, "opposite_correct": 1}
+    sums.add({name: torch.tensor(value) for name, value in counted.items()})
+    row = losses(sums.take())
+    assert (row["loss"], row["opposite_loss"], row["opposite_accuracy"]) == (5.0, 2.0, 0.1)
+
+
+def test_perplexity() -> None:
+    assert perplexity(math.log(50)) == pytest.approx(50)
+    assert perplexity(1e5) == math.inf
