@@ -103,7 +103,8 @@ def sequence_lengths(config: PretrainConfig) -> list[int]:
     return [stage.length for stage in config.lengths.stages] or [config.batch.length]
 
 
-def _is_masked(config: PretrainConfig) -> bool:
+def is_masked(config: PretrainConfig) -> bool:
+    """Whether the objective predicts chosen words, rather than every next one."""
     return config.objective.kind in ("mlm", "mlm_nsp")
 
 
@@ -165,7 +166,7 @@ def _check_objective(config: PretrainConfig) -> None:
 
 def _check_masking(config: PretrainConfig) -> None:
     masking = config.masking
-    if not _is_masked(config):
+    if not is_masked(config):
         if masking.whole_word:
             raise UserError(
                 f"masking.whole_word=true means nothing under objective={config.objective.kind}, which masks no words: leave it out,"
@@ -183,17 +184,17 @@ def _check_masking(config: PretrainConfig) -> None:
 def _check_lengths(config: PretrainConfig) -> None:
     stages = config.lengths.stages
     for index, stage in enumerate(stages):
-        for name in ("share", "length", "sequences"):
-            value = getattr(stage, name)
-            if value is not None and not value > 0:
-                raise UserError(f"lengths.stages.{index}.{name}={value} must be more than 0.")
+        if not 0 <= stage.share <= 1:
+            raise UserError(f"lengths.stages.{index}.share={stage.share} must be a share between 0 and 1.")
+        if stage.sequences is not None and stage.sequences <= 0:
+            raise UserError(f"lengths.stages.{index}.sequences={stage.sequences} must be more than 0.")
     if stages and abs(sum(stage.share for stage in stages) - 1) > _TOLERANCE:
         raise UserError(f"The shares in lengths.stages add up to {sum(stage.share for stage in stages):g} and must add up to 1.")
     named = [(f"lengths.stages.{i}.length", stage.length) for i, stage in enumerate(stages)] or [("batch.length", config.batch.length)]
     named += [(f"validation.lengths.{i}", length) for i, length in enumerate(config.validation.lengths)]
     least = _LEAST_LENGTH[segments_of(config)]
     for key, length in named:
-        if length > config.model.positions:
+        if config.backbone.kind == "transformer" and length > config.model.positions:  # the other backbones have no such table
             raise UserError(
                 f"{key}={length} is longer than the position table (model.positions={config.model.positions}):"
                 f" shorten it, or set model.positions={length}."
@@ -219,7 +220,7 @@ def _sequences_by_stage(config: PretrainConfig) -> list[tuple[str, int]]:
         if stage.sequences is not None:
             found.append((f"lengths.stages.{index}.sequences", stage.sequences))
         elif config.lengths.keep_tokens:
-            found.append((f"batch.sequences * batch.length / {stage.length}", batch.sequences * batch.length // stage.length))
+            found.append((f"batch.sequences * batch.length / {stage.length}", max(1, round(batch.sequences * batch.length / stage.length))))
     return found or [("batch.sequences", batch.sequences)]
 
 
@@ -308,12 +309,12 @@ def _check_tokenizer(config: PretrainConfig) -> None:
 
 def _warnings(config: PretrainConfig) -> Iterable[str]:
     kind = config.objective.kind
-    if config.norm.kind == "batch" and not _is_masked(config):
+    if config.norm.kind == "batch" and not is_masked(config):
         yield (
             f"norm=batch under objective={kind}: in training a batch's mean and variance contain the words to be predicted;"
             " evaluation, with running statistics, is strictly causal."
         )
-    if not _is_masked(config) and config.masking != MaskingConfig():
+    if not is_masked(config) and config.masking != MaskingConfig():
         yield f"masking has no effect under objective={kind}, which predicts every word."
     largest = max(sequences for _, sequences in _sequences_by_stage(config))
     if config.batch.micro is not None and config.batch.micro > largest:

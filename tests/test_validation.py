@@ -65,12 +65,13 @@ def test_the_schema_with_a_budget_is_valid_and_gives_no_warning() -> None:
         ({"batch__length": 4}, ["batch.length=4", "at least 5"]),
         ({"objective__kind": "mlm", "batch__length": 2}, ["batch.length=2", "at least 3"]),
         ({"lengths__stages": stages((0.9, 128), (0.2, 512))}, ["1.1", "add up to 1"]),
-        ({"lengths__stages": stages((1.5, 128), (-0.5, 512))}, ["lengths.stages.1.share=-0.5", "more than 0"]),
+        ({"lengths__stages": stages((1.5, 128), (-0.5, 512))}, ["lengths.stages.0.share=1.5", "between 0 and 1"]),
         ({"lengths__stages": [StageConfig(sequences=0)]}, ["lengths.stages.0.sequences=0", "more than 0"]),
         (
-            {"lengths__stages": stages((1.0, 512)), "lengths__keep_tokens": True, "batch__sequences": 3, "batch__length": 128},
-            ["batch.sequences * batch.length / 512", "0 sequences"],
+            {"lengths__stages": stages((1.0, 512)), "lengths__keep_tokens": True, "batch__sequences": 8, "trainer__devices": 3},
+            ["batch.sequences * batch.length / 512", "2 sequences", "trainer.devices=3"],
         ),
+        ({"lengths__stages": stages((1.0, 0))}, ["lengths.stages.0.length=0", "at least 5"]),
         ({"trainer__devices": 4, "batch__sequences": 3}, ["batch.sequences", "3 sequences", "trainer.devices=4"]),
         ({"budget__steps": None}, ["budget.steps", "budget.tokens", "budget.minutes", "none"]),
         ({"budget__tokens": 1e6}, ["budget.steps=100", "budget.tokens=1e+06"]),
@@ -214,6 +215,11 @@ def test_files_folders_and_globs_that_exist_are_taken(make: Callable[[Path], Pat
     folder.mkdir()
     (folder / "a.txt").write_text("One sentence.")
     validate(configured(corpus__kind="text", corpus__path=str(make(folder))))
+
+
+@pytest.mark.parametrize("backbone", ["bilstm", "cbow"])
+def test_backbones_without_a_position_table_read_any_length(backbone: str) -> None:
+    validate(configured(backbone__kind=backbone, batch__length=4096))
 
 
 def test_a_hub_id_needs_no_folder_of_that_name() -> None:

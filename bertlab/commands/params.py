@@ -1,0 +1,129 @@
+"""``bertlab params``: what a model costs, before it is trained."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+from bertlab.arguments import parse_arguments
+from bertlab.config import PretrainConfig
+from bertlab.validation import is_masked
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+PUBLISHED_VOCABULARY = 30522
+
+
+def run(words: list[str]) -> int:
+    """Print the costs of what the words describe. Returns the exit code."""
+    arguments = parse_arguments(words, json=True)
+    if arguments.help:
+        from bertlab.help import show_help
+
+        return show_help("params", arguments)
+    from bertlab.composition import compose
+
+    costs = [costs_of(job.config) for job in compose(arguments)]
+    if arguments.json:
+        print(json.dumps(costs[0] if len(costs) == 1 else costs, indent=2))
+    elif costs:
+        _print(costs)
+    return 0
+
+
+def costs_of(config: PretrainConfig) -> dict[str, Any]:
+    """Parameters part by part, and training FLOPs and memory at every length of the schedule; plain values.
+
+    Raises:
+        UserError: a model of that shape cannot be built, or the schedule is none.
+    """
+    from bertlab.data.schedule import plan_training
+    from bertlab.models.architecture import Architecture
+    from bertlab.models.size import flops_per_token, memory_estimate, parameter_table
+
+    architecture = Architecture.of(config, config.tokenizer.vocab_size)
+    table = parameter_table(architecture)
+    predicted = config.masking.rate if is_masked(config) else 1.0
+    training = []
+    for stage in plan_training(config).stages:
+        sequences = _sequences_at_once(config, stage.sequences)
+        memory = memory_estimate(
+            architecture,
+            stage.length,
+            sequences,
+            precision=config.trainer.precision,
+            attention_weights_kept=config.trainer.accelerator != "gpu",
+        )
+        flops = flops_per_token(architecture, stage.length, predicted)
+        bytes_needed = {**asdict(memory), "total": memory.total}
+        training.append({"length": stage.length, "sequences": sequences, "flops_per_token": flops, "bytes": bytes_needed})
+    return {
+        "model": f"model={config.model.name} backbone={config.backbone.kind} norm={config.norm.kind} objective={config.objective.kind}",
+        "vocabulary": architecture.vocab_size,
+        "parameters": table.parts,
+        "total": table.total,
+        "encoder_with_pooler": table.encoder_with_pooler,
+        "encoder_with_pooler_at_30522": parameter_table(replace(architecture, vocab_size=PUBLISHED_VOCABULARY)).encoder_with_pooler,
+        "predicted_share": predicted,
+        "training": training,
+    }
+
+
+def _sequences_at_once(config: PretrainConfig, whole: int) -> int:
+    """The sequences of a batch of ``whole`` that a device works on at once."""
+    on_a_device = math.ceil(whole / config.trainer.devices)
+    return min(on_a_device, config.batch.micro or on_a_device)
+
+
+def _print(costs: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    for cost in costs:
+        console.print(f"{cost['model']} tokenizer.vocab_size={cost['vocabulary']}", soft_wrap=True)
+        console.print(_parameter_table(cost))
+        console.print(f"Embeddings, backbone and pooler, as publications count: {cost['encoder_with_pooler']:,}", soft_wrap=True)
+        if cost["vocabulary"] != PUBLISHED_VOCABULARY:
+            console.print(f"With the published vocabulary of 30,522: {cost['encoder_with_pooler_at_30522']:,}", soft_wrap=True)
+        console.print(f"\nTraining, {cost['predicted_share']:.0%} of the words predicted", soft_wrap=True)
+        console.print(_training_table(cost))
+        console.print("Memory of a device: weights, gradients, Adam's two moments, and the activations of the sequences at once.\n")
+
+
+def _parameter_table(cost: dict[str, Any]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table("part", box=SIMPLE_HEAD)
+    table.add_column("parameters", justify="right")
+    table.add_column("share", justify="right")
+    for part, count in cost["parameters"].items():
+        table.add_row(part, f"{count:,}", f"{count / cost['total']:.1%}")
+    table.add_section()
+    table.add_row("total", f"{cost['total']:,}", "100.0%")
+    return table
+
+
+def _training_table(cost: dict[str, Any]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD)
+    for column in ("length", "at once", "FLOPs a token", "weights etc.", "activations", "memory"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for row in cost["training"]:
+        size = row["bytes"]
+        sizes = [_in_bytes(number) for number in (size["total"] - size["activations"], size["activations"], size["total"])]
+        table.add_row(str(row["length"]), str(row["sequences"]), _in_flops(row["flops_per_token"]), *sizes)
+    return table
+
+
+def _in_bytes(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"
+
+
+def _in_flops(count: float) -> str:
+    return f"{count / 1e9:.2f} G" if count >= 1e9 else f"{count / 1e6:.2f} M"
