@@ -68,7 +68,7 @@ class Chunk:
 
     def sentences_of_documents(self) -> NDArray[np.int64]:
         """How many sentences each document has: (d,)."""
-        return np.add.reduceat(self.block_sentences, starts(self.document_blocks), dtype=np.int64)
+        return np.asarray(np.add.reduceat(self.block_sentences, starts(self.document_blocks), dtype=np.int64))
 
     def hash_again(self, changed: NDArray[np.bool_]) -> None:
         """Give new content hashes to the ``changed`` documents (d,)."""
@@ -76,7 +76,7 @@ class Chunk:
             return
         ends = np.cumsum(self.sentence_tokens, dtype=np.int64)[np.cumsum(self.sentences_of_documents()) - 1]
         begins = np.concatenate([[0], ends[:-1]])
-        hashes = [encoding.content_hash(self.tokens[begins[d] : ends[d]]) for d in np.flatnonzero(changed)]
+        hashes = [encoding.content_hash(self.tokens[begins[d] : ends[d]].data) for d in np.flatnonzero(changed)]
         self.document_hashes = self.document_hashes.copy()
         self.document_hashes[changed] = np.frombuffer(b"".join(hashes), dtype=store.HASH_TYPE)
 
@@ -181,7 +181,7 @@ class JoiningTask:
 
 
 def join_parts(task: JoiningTask, progress: Callable[[int], None]) -> None:
-    """Write the store, its manifest last; the work of one process. The caller renames the folder into place."""
+    """Write the store, its manifest last; ``progress`` gets the characters of each part. The caller renames the folder into place."""
     dtype = store.token_type(task.vocab_size)
     parts = [Part(part.folder, dtype) for part in task.parts]
     counts = total_counts(parts)

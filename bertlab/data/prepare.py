@@ -217,7 +217,8 @@ class Preparation:
         made_from = {**self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint}
         named = [NamedPart(part, piece.source, *self.filters[piece.source]) for part, piece in zip(parts, self.pieces, strict=True)]
         joining = JoiningTask(named, tokenizer, vocabulary.size, target, made_from)
-        list(self.work("Joining", join_parts, [joining], [1]))
+        with progress_bar("Joining", sum(map(piece_size, self.pieces)), self.progress) as bar:
+            join_parts(joining, bar.advance)
         self._refuse_empty(target)
         os.rename(target, folder)
         sync_folder(folder.parent)

@@ -34,9 +34,16 @@ class Vocabulary:
         """Take ``tokenizer``; ``origin`` names it in errors. UserError when it is no WordPiece or lacks a special token."""
         if not isinstance(tokenizer.model, WordPiece):
             raise UserError(f"{origin} holds a {type(tokenizer.model).__name__} tokenizer: give a WordPiece one, as BERT's are.")
+        if not (isinstance(tokenizer.normalizer, BertNormalizer) and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)):
+            raise UserError(f"{origin} cleans text up or cuts words in another way than BERT does: give the tokenizer of a BERT model.")
         ids = tokenizer.get_vocab()
         if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
             raise UserError(f"{origin} lacks the special token{'s' * (len(missing) > 1)} {', '.join(missing)}: give a BERT vocabulary.")
+        added = [token.content for token in tokenizer.get_added_tokens_decoder().values() if not token.special]
+        if spanning := [token for token in added if token not in SPECIAL_TOKENS and re.search(r"[\s!-/:-@\[-`{-~]", token)]:
+            raise UserError(
+                f"{origin} adds the ordinary token {spanning[0]!r}, which is no single word: make it a special token or leave it out."
+            )
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.tokenizer = tokenizer

@@ -178,12 +178,12 @@ def test_wrong_vocab_txt_is_refused(tmp_path: Path, content: str | bytes, messag
 def test_what_is_no_vocabulary_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="does not exist"):
         given_vocabulary(str(tmp_path / "nowhere"), True)
-    with pytest.raises(UserError, match="neither tokenizer.json nor vocab.txt"):
+    with pytest.raises(UserError, match=r"neither tokenizer\.json nor vocab\.txt"):
         given_vocabulary(str(tmp_path), True)
     with pytest.raises(UserError, match=r"needs tokenizer\.path"):
         given_vocabulary("", True)
     (tmp_path / "config.json").write_text('{"hidden_size": 768}')
-    with pytest.raises(UserError, match="not a tokenizer.json"):
+    with pytest.raises(UserError, match=r"not a tokenizer\.json"):
         given_vocabulary(str(tmp_path / "config.json"), True)
     Tokenizer(models.BPE(dict.fromkeys(SPECIAL_TOKENS, 0), [])).save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(UserError, match="holds a BPE tokenizer"):
@@ -325,3 +325,17 @@ def test_large_corpus_is_sampled_evenly_and_within_bounds(tmp_path: Path) -> Non
 def test_small_corpus_is_taken_whole_and_overlong_words_are_left_out(tmp_path: Path) -> None:
     path, _ = sampled(tmp_path, f"One two.\n\n{'q' * 101} Three {'w' * 100}")
     assert path.read_text().split() == ["one", "two.", "three", "w" * 100]
+
+
+def test_tokenizer_that_cleans_up_otherwise_is_refused(tmp_path: Path) -> None:
+    tokenizer = wordpiece([*SPECIAL_TOKENS, "a"], True)
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()  # type: ignore[assignment]
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    with pytest.raises(UserError, match="in another way than BERT"):
+        given_vocabulary(str(tmp_path), True)
+    tokenizer = wordpiece([*SPECIAL_TOKENS, "a"], True)
+    tokenizer.add_tokens(["covid19"])
+    assert Vocabulary(tokenizer, "a test").size == 7
+    tokenizer.add_tokens(["new york"])
+    with pytest.raises(UserError, match="'new york'"):
+        Vocabulary(tokenizer, "a test")

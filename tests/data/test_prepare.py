@@ -1,0 +1,356 @@
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_tokenizer import prose
+
+from bertlab.config import CorpusConfig, FilterConfig, PathsConfig, TokenizerConfig
+from bertlab.data import vocabulary_training
+from bertlab.data.documents import ReadingReport
+from bertlab.data.pieces import pieces
+from bertlab.data.prepare import prepare
+from bertlab.data.readers import read
+from bertlab.data.sentences import sentences_of
+from bertlab.data.store import TokenStore
+from bertlab.data.tokenizer import SPECIAL_TOKENS, Vocabulary
+from bertlab.errors import UserError
+
+LETTERS = [chr(c) for c in range(ord("a"), ord("z") + 1)]
+
+
+@pytest.fixture(scope="module")
+def vocab(tmp_path_factory: pytest.TempPathFactory) -> TokenizerConfig:
+    """A given vocabulary of letters: tests that are not about training need not train."""
+    path = tmp_path_factory.mktemp("vocab") / "vocab.txt"
+    path.write_text("\n".join([*SPECIAL_TOKENS, *LETTERS, *(f"##{c}" for c in LETTERS), ".", ",", "[", "]", "the", "##ing"]))
+    return TokenizerConfig(path=str(path))
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> CorpusConfig:
+    """At least five pieces, several of them of one file."""
+    folder = tmp_path_factory.mktemp("large")
+    line = prose(5_000).replace("\n", "\n\n")
+    for number in range(4):
+        text = (f"Text {number}.\n\n" + line) * 25
+        (folder / f"{number}.txt").write_text(text if number else text * 2, encoding="utf-8")
+    return CorpusConfig(kind="sentences", path=str(folder))
+
+
+def files_of(store: TokenStore) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in store.folder.iterdir()}
+
+
+def run(corpus: CorpusConfig, tokenizer: TokenizerConfig, cache: Path, said: list[str] | None = None, workers: int = 1) -> TokenStore:
+    return prepare(corpus, tokenizer, PathsConfig(cache=str(cache)), workers=workers, say=([] if said is None else said).append)
+
+
+def check_against_slow_loop(store: TokenStore, corpus: CorpusConfig) -> None:
+    """The store is what reading, splitting and encoding one sentence at a time gives."""
+    encoder = Vocabulary.load(store.folder / "tokenizer.json").plain_encoder()
+    tokens: list[int] = []
+    sentence_offsets, document_sentences, hashes = [0], [0], []
+    for piece in pieces(corpus):
+        for document in read(piece, ReadingReport()):
+            start = len(tokens)
+            for sentence in sentences_of(document, piece.corpus):
+                if ids := encoder.encode(sentence, add_special_tokens=False).ids:
+                    tokens += ids
+                    sentence_offsets.append(len(tokens))
+            if len(tokens) > start:
+                document_sentences.append(len(sentence_offsets) - 1)
+                content = b"".join(i.to_bytes(store.tokens.itemsize, "little") for i in tokens[start:])
+                hashes.append(int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little"))
+    assert store.tokens.tolist() == tokens
+    assert store.sentence_offsets.tolist() == sentence_offsets
+    assert store.document_sentences.tolist() == document_sentences
+    assert store.document_hashes.tolist() == hashes
+
+
+def test_real_text_is_stored_as_a_slow_loop_would(tmp_path: Path, shared_data: Path) -> None:
+    books = shared_data / "books"
+    (tmp_path / "articles").mkdir()
+    article = next((shared_data / "wikipedia").rglob("wiki_*")).read_text(encoding="utf-8")
+    (tmp_path / "articles" / "wiki_00").write_text(article[: article.rindex("<doc")], encoding="utf-8")
+    corpus = CorpusConfig(
+        kind="mixture",
+        sources={
+            "novels": CorpusConfig(kind="text", path=str(books / "11*.txt"), weight=2.0),
+            "articles": CorpusConfig(kind="wikiextractor", path=str(tmp_path / "articles")),
+        },
+    )
+    vocab = TokenizerConfig(path=str(shared_data / "vocab" / "bert-base-uncased-vocab.txt"))
+    store = run(corpus, vocab, tmp_path / "cache", workers=2)
+    check_against_slow_loop(store, corpus)
+    novels, articles = store.sources
+    assert (novels.name, novels.weight, articles.name, articles.weight) == ("novels", 2.0, "articles", 1.0)
+    assert novels.first_document == 0
+    assert novels.end_document == articles.first_document == len(list(books.glob("11*.txt")))
+    assert articles.end_document == store.documents
+    special = {store.vocabulary.pad, store.vocabulary.cls, store.vocabulary.sep, store.vocabulary.mask}
+    assert not np.isin(store.tokens, list(special)).any()
+
+
+def test_what_has_no_token_is_left_out_and_counted(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    (tmp_path / "text").write_text("one\n\u200b\ntwo\n\n\u200b\u200b\n\nthree [MASK] four\n")
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))
+    said: list[str] = []
+    store = run(corpus, vocab, tmp_path / "cache", said)
+    check_against_slow_loop(store, corpus)
+    assert (store.documents, store.sentences) == (2, 3)
+    assert any("2 sentences without any token" in line for line in said)
+    assert any("1 documents without any token" in line for line in said)
+    assert store.vocabulary.mask not in store.tokens
+    assert store.vocabulary.tokenizer.token_to_id("[") in store.tokens
+
+
+def test_number_of_processes_changes_nothing(tmp_path: Path, large: CorpusConfig, vocab: TokenizerConfig) -> None:
+    assert len(pieces(large)) >= 5
+    one = run(large, vocab, tmp_path / "one", workers=1)
+    three = run(large, vocab, tmp_path / "three", workers=3)
+    assert files_of(one) == files_of(three)
+    TokenStore.open(three.folder, verify=True)
+    assert not list((tmp_path / "three" / "stores").glob("*.parts"))
+
+
+def test_second_call_reads_nothing(tmp_path: Path, vocab: TokenizerConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text").write_text("one\n\ntwo\n")
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))
+    first = run(corpus, vocab, tmp_path / "cache")
+    monkeypatch.setattr("bertlab.data.prepare.Workers", None)
+    second = run(corpus, vocab, tmp_path / "cache")
+    assert second.folder == first.folder
+    (tmp_path / "elsewhere").write_text("one\n\ntwo\n")  # the same content under another name, and what is not of the store
+    again = CorpusConfig(kind="sentences", path=str(tmp_path / "elsewhere"), held_out=0.5, weight=3.0, strict=True)
+    assert run(again, vocab, tmp_path / "cache").folder == first.folder
+
+
+def test_changed_input_gives_another_store(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    path = tmp_path / "text"
+    corpus = CorpusConfig(kind="sentences", path=str(path))
+    path.write_text("one\n\ntwo\n")
+    folders = [run(corpus, vocab, tmp_path / "cache").folder]
+    path.write_text("one\n\nten\n")
+    folders.append(run(corpus, vocab, tmp_path / "cache").folder)
+    filtered = CorpusConfig(kind="sentences", path=str(path), filter=FilterConfig(duplicate_lines=True))
+    folders.append(run(filtered, vocab, tmp_path / "cache").folder)
+    cased = TokenizerConfig(path=vocab.path, lowercase=False)
+    folders.append(run(corpus, cased, tmp_path / "cache").folder)
+    assert len(set(folders)) == 4
+
+
+def test_vocabulary_is_trained_on_the_corpus_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text").write_text(prose(20_000), encoding="utf-8")
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))
+    said: list[str] = []
+    store = run(corpus, TokenizerConfig(vocab_size=300), tmp_path / "cache", said)
+    check_against_slow_loop(store, corpus)
+    assert store.vocabulary.size == 300
+    assert not any("only" in line for line in said)
+    other = run(corpus, TokenizerConfig(vocab_size=300), tmp_path / "other", workers=2)
+    assert files_of(other) == files_of(store)
+    larger = run(corpus, TokenizerConfig(vocab_size=100_000), tmp_path / "cache", said)
+    assert 300 < larger.vocabulary.size < 100_000
+    assert any(f"{larger.vocabulary.size:,} entries only" in line for line in said)
+    with pytest.raises(UserError, match=r"tokenizer\.vocab_size=3 "):
+        run(corpus, TokenizerConfig(vocab_size=3), tmp_path / "cache")
+
+
+def test_vocabulary_of_a_large_corpus_comes_of_a_bounded_sample(
+    tmp_path: Path, large: CorpusConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sampled: list[int] = []
+    train = vocabulary_training.train_wordpiece
+    monkeypatch.setattr(vocabulary_training, "SAMPLE_CHARACTERS", 100_000)
+    from bertlab.data import prepare as module
+
+    original = module.Preparation.work
+
+    def work(self: object, title: str, task: object, items: object, sizes: object) -> object:
+        if task is train:
+            sampled.extend(path.stat().st_size for path in (tmp_path / "cache").rglob("*.sample/*.txt"))
+        return original(self, title, task, items, sizes)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module.Preparation, "work", work)
+    store = run(large, TokenizerConfig(vocab_size=200), tmp_path / "cache", workers=2)
+    assert store.vocabulary.size == 200
+    assert len(sampled) == len(pieces(large))
+    assert min(sampled) > 0
+    assert 50_000 < sum(sampled) < 110_000
+
+
+def test_repetitions_are_warned_of_and_can_be_left_out(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    documents = [f"{a} {b}\nthe same line" for a in "abcdef" for b in "uvw"]
+    (tmp_path / "text").write_text("\n\n".join(documents + documents[:4]))
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))
+    said: list[str] = []
+    store = run(corpus, vocab, tmp_path / "cache", said)
+    assert (store.documents, store.manifest["repeated_documents"]) == (22, 4)
+    assert any("Warning: 4 of the corpus's 22 documents" in line for line in said)
+    said.clear()
+    run(corpus, vocab, tmp_path / "cache", said)
+    assert any("Warning: 4 of" in line for line in said)  # also of a store that was there
+
+    said.clear()
+    once = CorpusConfig(kind="sentences", path=str(tmp_path / "text"), filter=FilterConfig(duplicate_documents=True))
+    store = run(once, vocab, tmp_path / "cache", said)
+    assert (store.documents, store.sentences) == (18, 36)
+    assert not any("Warning" in line for line in said)
+    lines = CorpusConfig(kind="sentences", path=str(tmp_path / "text"), filter=FilterConfig(duplicate_lines=True))
+    store = run(lines, vocab, tmp_path / "cache", said)
+    assert (store.documents, store.sentences) == (18, 19)
+
+
+def test_filter_of_one_source_of_a_mixture(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    (tmp_path / "first").write_text("a\n\na\n\nb")
+    (tmp_path / "second").write_text("c\n\na\n\nc\n\nd")
+    sources = {
+        "first": CorpusConfig(kind="sentences", path=str(tmp_path / "first")),
+        "second": CorpusConfig(kind="sentences", path=str(tmp_path / "second"), filter=FilterConfig(duplicate_documents=True)),
+    }
+    store = run(CorpusConfig(kind="mixture", sources=sources), vocab, tmp_path / "cache")
+    text = store.vocabulary.tokenizer.decode(store.tokens.tolist())
+    assert text == "a a b c d"  # the second source's a is in the first
+    assert [(s.name, s.first_document, s.end_document) for s in store.sources] == [("first", 0, 3), ("second", 3, 5)]
+
+
+def test_corpus_without_text_is_refused(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    (tmp_path / "text").write_text("\n\n \n")
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))
+    for tokenizer in (vocab, TokenizerConfig(vocab_size=100)):
+        with pytest.raises(UserError, match=r"No text was found in corpus\.path="):
+            run(corpus, tokenizer, tmp_path / "cache")
+
+
+def test_problems_are_said_and_strict_refuses_them_even_in_a_finished_store(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    (tmp_path / "text").write_bytes(b"one\ntw\xffo\n\nthree\n")
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))
+    strict = CorpusConfig(kind="sentences", path=str(tmp_path / "text"), strict=True)
+    said: list[str] = []
+    with pytest.raises(UserError, match=r"text:2"):
+        run(strict, vocab, tmp_path / "strict")
+    store = run(corpus, vocab, tmp_path / "cache", said)
+    assert any("malformed UTF-8" in line and "text:2" in line for line in said)
+    assert sum(store.manifest["report"]["counts"].values()) == 1
+    with pytest.raises(UserError, match=r"corpus\.strict=true .*text:2"):
+        run(strict, vocab, tmp_path / "cache")
+
+
+def test_corpus_that_changes_while_it_is_read_is_refused(tmp_path: Path, vocab: TokenizerConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "text").write_text("one\n\ntwo\n")
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))
+    fingerprints = iter(["before", "after"])
+    monkeypatch.setattr("bertlab.data.prepare.source_fingerprint", lambda *_: next(fingerprints))
+    with pytest.raises(UserError, match="changed while they were read"):
+        run(corpus, vocab, tmp_path / "cache")
+
+
+# Real processes
+
+SCRIPT = """
+import json, sys
+from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
+from bertlab.data.prepare import prepare
+if __name__ == "__main__":
+    path, vocab, size, cache = sys.argv[1:]
+    tokenizer = TokenizerConfig(path=vocab or None, vocab_size=int(size))
+    try:
+        store = prepare(CorpusConfig(kind="sentences", path=path), tokenizer, PathsConfig(cache=cache), workers=2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    print(store.folder)
+"""
+
+
+def start(folder: Path, corpus: CorpusConfig, vocab: TokenizerConfig, cache: Path) -> subprocess.Popen[str]:
+    script = folder / "prepare_it.py"
+    script.write_text(SCRIPT)
+    command = [sys.executable, str(script), str(corpus.path), vocab.path or "", str(vocab.vocab_size), str(cache)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def finished(process: subprocess.Popen[str]) -> tuple[dict[str, bytes], str]:
+    """The files of the store that a process made, and what it said."""
+    output, said = process.communicate(timeout=300)
+    assert process.returncode == 0, said
+    return files_of(TokenStore.open(output.strip(), verify=True)), said
+
+
+@pytest.mark.slow
+@pytest.mark.kill
+def test_killed_at_any_moment_and_started_again_it_ends_with_the_same_bytes(tmp_path: Path, large: CorpusConfig) -> None:
+    trained = TokenizerConfig(vocab_size=300)
+    began = time.monotonic()
+    expected, _ = finished(start(tmp_path, large, trained, tmp_path / "whole"))
+    took = time.monotonic() - began
+    moments = random.Random(1)
+    cache = tmp_path / "killed"
+    kills = parts_seen = 0
+    for attempt in range(20):
+        process = start(tmp_path, large, trained, cache)
+        try:
+            # Short lives at first; later ones long enough for a piece, so that the work comes to its end.
+            process.wait(moments.uniform(0.1, 0.4 + 0.1 * attempt) * took)
+            break
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+            kills += 1
+            parts_seen += bool(list(cache.glob("stores/*.parts/[0-9]*")))
+    assert kills >= 3
+    assert parts_seen >= 1
+    result, _ = finished(start(tmp_path, large, trained, cache))
+    assert result == expected
+    assert len([path for path in (cache / "stores").iterdir() if path.is_dir()]) == 1  # nothing is left of the parts
+
+
+@pytest.mark.kill
+def test_finished_parts_are_not_made_again(tmp_path: Path, large: CorpusConfig, vocab: TokenizerConfig) -> None:
+    process = start(tmp_path, large, vocab, tmp_path / "cache")
+    deadline = time.monotonic() + 120
+    while not (done := sorted((tmp_path / "cache").glob("stores/*.parts/[0-9]*"))):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does on Ctrl-C
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "Stopped." in said
+    assert "Traceback" not in said
+    made = {path: (path / "summary.json").stat().st_mtime_ns for path in (tmp_path / "cache").glob("stores/*.parts/[0-9]*")}
+    assert set(done) <= set(made)
+    assert len(made) < len(pieces(large))
+    again = start(tmp_path, large, vocab, tmp_path / "cache")
+    while len(list((tmp_path / "cache").glob("stores/*.parts/[0-9]*"))) <= len(made) and again.poll() is None:
+        time.sleep(0.01)
+    remaining = {path: path / "summary.json" for path in made if (path / "summary.json").is_file()}
+    assert all(summary.stat().st_mtime_ns == made[path] for path, summary in remaining.items())
+    result, _ = finished(again)
+    assert result == files_of(run(large, vocab, tmp_path / "other", workers=2))
+
+
+@pytest.mark.kill
+def test_two_processes_make_one_store(tmp_path: Path, large: CorpusConfig, vocab: TokenizerConfig) -> None:
+    both = [start(tmp_path, large, vocab, tmp_path / "cache") for _ in range(2)]
+    results = [finished(process) for process in both]
+    assert results[0][0] == results[1][0]
+    assert sum("waiting for it" in said for _, said in results) == 1
+    assert sum("Corpus: " in said for _, said in results) == 1  # only one of them built it
+
+
+def test_manifest_holds_nothing_of_the_moment(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    (tmp_path / "text").write_text("one\n\ntwo\n")
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))
+    manifests = [(run(corpus, vocab, tmp_path / name).folder / "manifest.json").read_text() for name in ("a", "b")]
+    assert manifests[0] == manifests[1]
+    assert json.loads(manifests[0])["documents"] == 2
