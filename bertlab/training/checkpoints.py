@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import IO, Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save as serialised
 from torch import Tensor
 
-from bertlab.files import sync_folder
+from bertlab.files import sync_folder, write_atomically
 
 NAME = re.compile(r"last-(\d+)-([0-9a-f]{16})\.ckpt")
 KEPT = 2
@@ -75,7 +75,6 @@ def load_newest(folder: Path, say: Callable[[str], None]) -> State | None:
 
 def save_weights(folder: Path, step: int, weights: dict[str, Tensor]) -> Path:
     """Keep the weights of one step as ``step-<n>.safetensors``; returns the file."""
-    folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step-{step:09d}.safetensors"
     write_weights(path, weights)
     return path
@@ -83,12 +82,7 @@ def save_weights(folder: Path, step: int, weights: dict[str, Tensor]) -> Path:
 
 def write_weights(path: Path, weights: dict[str, Tensor]) -> None:
     """Write a safetensors file atomically; its bytes depend on the weights alone."""
-    temporary = path.with_name(f".{path.name}.part")
-    save_file({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}, temporary)
-    with temporary.open("rb+") as file:
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
-    sync_folder(path.parent)
+    write_atomically(path, serialised({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}))
 
 
 def _newest_first(folder: Path) -> list[Path]:

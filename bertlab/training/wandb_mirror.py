@@ -19,6 +19,7 @@ from urllib.parse import urlparse
 from bertlab.config import LoggerConfig
 from bertlab.training.metrics import Row
 
+START_SECONDS = 15.0  # how long the server may take to answer at first
 FINISH_SECONDS = 60.0  # how long the end of a run waits for the last rows to be sent
 
 
@@ -68,18 +69,30 @@ class WandbMirror:
 
     def _mirror(self) -> None:
         try:
-            import wandb
-
-            # "off": wandb must not put itself between the run and its own output; "silent": it has nothing to say to the user.
-            settings = wandb.Settings(silent=True, console="off", init_timeout=30)
-            run = wandb.init(**self._settings, settings=settings)
+            run = self._begin()
             while not isinstance(entry := self._rows.get(), tuple):
                 run.log(_flat(entry), step=entry["step"])
             exit_code, summary = entry
             run.summary.update(summary)
             run.finish(exit_code=exit_code)
         except BaseException as error:  # also SystemExit: nothing that happens to the mirror may touch the run
-            self._say(f"The Weights & Biases mirror stopped ({type(error).__name__}: {error}); metrics.jsonl goes on.")
+            self._say(f"The Weights & Biases mirror stopped ({_first_line(error)}); metrics.jsonl goes on.")
+
+    def _begin(self) -> Any:
+        """The wandb run; kept offline where the server cannot be reached."""
+        os.environ.setdefault("WANDB_SILENT", "true")  # it has nothing to say to the user
+        import wandb
+
+        # wandb must not put itself between the run and its output.
+        settings = wandb.Settings(silent=True, console="off", init_timeout=START_SECONDS)
+        try:
+            return wandb.init(**self._settings, settings=settings)
+        except Exception as error:
+            if self._settings["mode"] == "offline":
+                raise
+            self._say(f"Weights & Biases cannot be reached ({_first_line(error)}); the mirror is kept offline in the run's folder.")
+            wandb.teardown()  # its service still holds the run
+            return wandb.init(**{**self._settings, "mode": "offline"}, settings=settings)
 
 
 def make_mirror(config: LoggerConfig, folder: Path, values: dict[str, Any], say: Callable[[str], None]) -> NoMirror | WandbMirror:
@@ -103,6 +116,10 @@ def _has_login() -> bool:
         except (OSError, netrc.NetrcParseError):
             continue
     return False
+
+
+def _first_line(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _flat(row: Row) -> Row:

@@ -7,7 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from bertlab.config import BudgetConfig, CheckpointConfig, CorpusConfig, LoggerConfig, ModelConfig, PathsConfig, PretrainConfig, TrainerConfig
+from bertlab.config import (
+    BudgetConfig,
+    CheckpointConfig,
+    CorpusConfig,
+    LoggerConfig,
+    ModelConfig,
+    PathsConfig,
+    PretrainConfig,
+    TrainerConfig,
+)
 
 MakeConfig = Callable[..., PretrainConfig]
 

@@ -47,7 +47,7 @@ def _train(config: PretrainConfig, log: Path, environment: dict[str, str]) -> No
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
-    sys.stderr = sys.__stderr__ = open(2, "w", closefd=False)
+    sys.stderr = sys.__stderr__ = os.fdopen(2, "w", closefd=False)
     from bertlab.errors import UserError
     from bertlab.training.pretrain import pretrain
 
