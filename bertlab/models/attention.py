@@ -38,7 +38,7 @@ class SelfAttention(nn.Module):
 
 @dataclass
 class JaggedPlan:
-    """On a GPU: kernels that take sequences of unequal length need the batch's offsets and no more."""
+    """For kernels that take sequences of unequal length as they lie: flash attention on a GPU."""
 
     heads: int  # A
     direction: str  # bidirectional | causal | anticausal
@@ -47,12 +47,11 @@ class JaggedPlan:
 
 @dataclass
 class PaddedPlan:
-    """On a CPU: where in a rectangle of scores the tokens of a batch lie; shared by all layers."""
+    """Where in a rectangle of scores the tokens of a batch lie; shared by all layers."""
 
     heads: int  # A
     direction: str
     grid: Grid
-    lengths: list[int]  # of the B sequences
     rows: Tensor  # (T * A,) where a head's piece of a token lies among (B, A, S)
     origin: Tensor  # (3 * B * A * S,) which piece among (T, 3, A) fills a place of (3, B, A, S)
 
@@ -60,21 +59,29 @@ class PaddedPlan:
 AttentionPlan = JaggedPlan | PaddedPlan
 
 
-def plan_attention(batch: Batch, heads: int, direction: str) -> AttentionPlan:
+def plan_attention(batch: Batch, architecture: Architecture) -> AttentionPlan:
     """What all layers share about ``batch``: where its tokens lie, and what each may look at."""
-    if batch.tokens.is_cuda:
+    heads, direction = architecture.heads, architecture.attention
+    # Flash attention wants half precision and heads of a multiple of 8 features.
+    if batch.tokens.is_cuda and torch.is_autocast_enabled("cuda") and architecture.hidden // heads % 8 == 0:
         return JaggedPlan(heads, direction, batch)
+    return plan_padded(batch, heads, direction)
+
+
+def plan_padded(batch: Batch, heads: int, direction: str) -> PaddedPlan:
+    """The plan for kernels that want rectangles."""
     # Right-aligned sequences make padding to the past of every token what left-aligned ones make it to the future: unseen.
     grid = Grid.of(batch, right=direction == "anticausal")
-    tokens, cells = batch.tokens.numel(), grid.sequences * grid.width
-    slots = torch.arange(tokens) if grid.slots is None else grid.slots
+    device = batch.tokens.device
+    token, head = torch.arange(batch.tokens.numel(), device=device), torch.arange(heads, device=device)
+    slots = token if grid.slots is None else grid.slots
     # A slot without a token holds a copy of the first one: finite, never looked at.
-    token_of_slot = torch.zeros(cells, dtype=torch.int64).index_copy_(0, slots, torch.arange(tokens))
-    part, head = torch.arange(3).view(3, 1, 1, 1), torch.arange(heads).view(heads, 1)
-    origin = (token_of_slot.view(grid.sequences, 1, grid.width) * 3 + part) * heads + head  # (3, B, A, S)
-    first_row = (slots // grid.width) * (heads * grid.width) + slots % grid.width
-    rows = first_row[:, None] + torch.arange(heads) * grid.width  # (T, A)
-    return PaddedPlan(heads, direction, grid, grid.lengths.tolist(), rows.reshape(-1), origin.reshape(-1))
+    token_of_slot = torch.zeros(grid.sequences * grid.width, dtype=torch.int64, device=device).index_copy_(0, slots, token)
+    part_of_token = token_of_slot.view(grid.sequences, 1, grid.width) * 3 + torch.arange(3, device=device).view(3, 1, 1, 1)
+    origin = part_of_token * heads + head.view(heads, 1)  # (3, B, A, S)
+    rows = (slots // grid.width * heads)[:, None] + head  # (T, A), counting (B, A)
+    rows = rows * grid.width + (slots % grid.width)[:, None]
+    return PaddedPlan(heads, direction, grid, rows.reshape(-1), origin.reshape(-1))
 
 
 def attend(projected: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
@@ -84,15 +91,14 @@ def attend(projected: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
     """
     if isinstance(plan, JaggedPlan):
         return _attend_jagged(projected, plan, dropout)
-    if dropout:
-        return _DroppedAttention.apply(projected, plan, dropout)  # type: ignore[no-any-return, no-untyped-call]
-    return _attend_padded(projected, plan)
+    if not projected.is_cuda and (dropout or projected.requires_grad):
+        return _Attention.apply(projected, plan, dropout)  # type: ignore[no-any-return, no-untyped-call]
+    return _attend_padded(projected, plan, dropout)
 
 
 def _attend_jagged(projected: Tensor, plan: JaggedPlan, dropout: float) -> Tensor:
-    """By PyTorch's fused kernels over sequences of unequal length (flash attention where the type allows)."""
-    batch = plan.batch
-    reverse = None
+    """By PyTorch's fused kernels over sequences of unequal length."""
+    batch, reverse = plan.batch, None
     if plan.direction == "anticausal":  # the kernels know causal only: turn every sequence round, and back
         row = torch.repeat_interleave(
             torch.arange(batch.sequences, device=projected.device), batch.offsets.diff(), output_size=len(projected)
@@ -110,16 +116,17 @@ def _attend_jagged(projected: Tensor, plan: JaggedPlan, dropout: float) -> Tenso
     return flat if reverse is None else flat[reverse]
 
 
-def _attend_padded(projected: Tensor, plan: PaddedPlan) -> Tensor:
-    """By PyTorch's fused kernel over a rectangle, without dropout, which that kernel lacks on a CPU."""
+def _attend_padded(projected: Tensor, plan: PaddedPlan, dropout: float) -> Tensor:
+    """By PyTorch's fused kernels over a rectangle; on a CPU they know no dropout, and their gradient is slower than ours."""
     queries, keys, values = _padded(projected, plan)  # (B, A, S, D)
-    grid = plan.grid
-    allowed = None
+    grid, device, allowed = plan.grid, projected.device, None
     if plan.direction == "anticausal":
-        allowed = torch.ones(grid.width, grid.width, dtype=torch.bool).triu()
+        allowed = torch.ones(grid.width, grid.width, dtype=torch.bool, device=device).triu()
     elif plan.direction == "bidirectional" and grid.slots is not None:
-        allowed = (torch.arange(grid.width) < grid.lengths[:, None])[:, None, None, :]
-    mixed = F.scaled_dot_product_attention(queries, keys, values, attn_mask=allowed, is_causal=plan.direction == "causal")
+        allowed = (torch.arange(grid.width, device=device) < grid.lengths[:, None])[:, None, None, :]
+    mixed = F.scaled_dot_product_attention(
+        queries, keys, values, attn_mask=allowed, dropout_p=dropout, is_causal=plan.direction == "causal"
+    )
     return mixed.reshape(-1, mixed.shape[-1]).index_select(0, plan.rows).view(len(projected), -1)
 
 
@@ -129,7 +136,7 @@ def _padded(projected: Tensor, plan: PaddedPlan) -> Tensor:
     return projected.reshape(-1, size).index_select(0, plan.origin).view(3, grid.sequences, plan.heads, grid.width, size)
 
 
-class _DroppedAttention(torch.autograd.Function):
+class _Attention(torch.autograd.Function):
     """Attention with dropout on the weights, and its gradient by hand: one (B, A, S, S) matrix is kept, and no mask."""
 
     @staticmethod
@@ -182,7 +189,7 @@ def _scores(queries: Tensor, keys: Tensor, plan: PaddedPlan) -> Tensor:
         return scores.add_(torch.zeros(grid.width, grid.width, dtype=scores.dtype).masked_fill_(~allowed, FORBIDDEN))
     if grid.slots is not None:
         by_sequence = scores.view(grid.sequences, plan.heads, grid.width, grid.width)
-        for sequence, length in enumerate(plan.lengths):  # few are short in pre-training; a mask would cost a pass over all scores
+        for sequence, length in enumerate(grid.lengths.tolist()):  # few are short in pre-training; a mask would cost a pass over all scores
             if length < grid.width:
                 by_sequence[sequence, :, :, length:] = FORBIDDEN
     return scores

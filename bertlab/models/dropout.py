@@ -49,19 +49,22 @@ def standard_normal(rows: int, columns: int, like: Tensor) -> Tensor:
 
 def dropped_elements(count: int, rate: float) -> Tensor:
     """Ascending indices below ``count``, each of which is in with probability ``rate``, independently of all others."""
-    pieces, start = [], 0
-    while start < count:
-        rest = count - start
-        # Enough gaps to reach the end but once in a billion calls; then the loop draws more.
-        gaps = int(rest * rate + 6 * math.sqrt(rest * rate) + 16)
-        uniform = _random_words(gaps).float().add_(2.0**31 + 0.5).mul_(2.0**-32)  # in (0, 1]
-        # Geometric: a gap is at least k with probability (1 - rate)^k.
-        kept_between = uniform.log_().mul_(1 / math.log1p(-rate)).long()
-        dropped = kept_between.add_(1).cumsum(0).add_(start - 1)
+    if rate == 0:
+        return torch.empty(0, dtype=torch.int64)
+    dropped = _dropped_from(0, count, rate)
+    while int(dropped[-1]) < count:  # once in a billion calls
         start = int(dropped[-1]) + 1
-        pieces.append(dropped)
-    dropped = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
+        dropped = torch.cat((dropped, _dropped_from(start, count - start, rate)))
     return dropped[: int(torch.searchsorted(dropped, count))]
+
+
+def _dropped_from(start: int, count: int, rate: float) -> Tensor:
+    """Dropped indices from ``start`` on, so many that they all but surely go past ``start + count``."""
+    draws = int(count * rate + 6 * math.sqrt(count * rate) + 16)
+    uniform = _random_words(draws).float().add_(2.0**31 + 0.5).mul_(2.0**-32)  # in (0, 1]
+    # What is kept between two dropped elements is geometric: at least k with probability (1 - rate)^k.
+    kept_between = uniform.log_().mul_(1 / math.log1p(-rate)).long()
+    return kept_between.add_(1).cumsum(0).add_(start - 1)
 
 
 def drop(x: Tensor, rate: float, training: bool) -> Tensor:

@@ -55,12 +55,11 @@ class Transformer(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(Block(architecture) for _ in range(architecture.layers))
         self.norm = make_norm(architecture) if architecture.placement == "pre" else None
-        self.heads = architecture.heads
-        self.attention = architecture.attention
+        self.architecture = architecture
 
     def forward(self, x: Tensor, batch: Batch) -> Tensor:
         """(T, H) → (T, H)."""
-        plan = plan_attention(batch, self.heads, self.attention)
+        plan = plan_attention(batch, self.architecture)
         for layer in self.layers:
             x = layer(x, plan)
         return x if self.norm is None else self.norm(x)

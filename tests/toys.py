@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 
 import torch
 from torch import Tensor
@@ -23,7 +24,7 @@ def toy_batch(lengths: list[int], vocab_size: int = 61, seed: int = 0, predict: 
     offsets = torch.tensor([0, *lengths]).cumsum(0)
     total = int(offsets[-1])
     positions = torch.cat([torch.arange(length) for length in lengths])
-    tokens = torch.randint(vocab_size, (total,), generator=generator)
+    tokens = torch.randint(1, vocab_size, (total,), generator=generator)
     original = torch.randint(vocab_size, (total,), generator=generator)
     firsts, lasts = set(offsets[:-1].tolist()), set((offsets[1:] - 1).tolist())
     if predict == "next":
@@ -66,6 +67,6 @@ def padded(batch: Batch, flat: Tensor, fill: float = 0) -> Tensor:
     """(T, …) → (B, S, …) by a loop over the sequences."""
     bounds = batch.offsets.tolist()
     result = flat.new_full((batch.sequences, batch.max_length, *flat.shape[1:]), fill)
-    for row, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for row, (start, end) in enumerate(itertools.pairwise(bounds)):
         result[row, : end - start] = flat[start:end]
     return result

@@ -1,0 +1,151 @@
+"""How large a model is, in closed form: parameters, training FLOPs a token, memory. Builds nothing and needs no PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bertlab.models.architecture import Architecture
+
+
+@dataclass(frozen=True)
+class ParameterTable:
+    """Trained numbers by part of the model. The language head shares the word table, which counts once, with the embeddings."""
+
+    parts: dict[str, int]  # in the order of the data's way through the model
+    encoder_with_pooler: int  # what publications call the size of a model: embeddings, backbone and pooler, no other head
+
+    @property
+    def total(self) -> int:
+        """All that this model trains."""
+        return sum(self.parts.values())
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a training step needs on a device, estimated."""
+
+    weights: int
+    gradients: int
+    optimizer: int  # Adam's two moments
+    activations: int  # what the forward pass keeps for the backward pass
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.weights + self.gradients + self.optimizer + self.activations
+
+
+def parameter_table(architecture: Architecture) -> ParameterTable:
+    """Count the parameters of every part."""
+    a, hidden = architecture, architecture.hidden
+    tables = {"word embeddings": a.vocab_size * hidden}
+    if a.backbone == "transformer":
+        tables["position embeddings"] = a.positions * hidden
+    if a.backbone != "cbow":
+        tables["segment embeddings"] = a.segments * hidden
+    if a.placement == "post":
+        tables["embedding norm"] = 2 * hidden
+    pooler = _dense(hidden, hidden)
+    parts = tables | _backbone(a)
+    if a.next_sentence:
+        parts["pooler"] = pooler
+    parts["language head"] = _dense(a.language_width, hidden) + 2 * hidden + a.vocab_size
+    if a.next_sentence:
+        parts["next-sentence head"] = _dense(hidden, 2)
+    return ParameterTable(parts, sum(tables.values()) + sum(_backbone(a).values()) + pooler)
+
+
+def _dense(inputs: int, outputs: int) -> int:
+    return inputs * outputs + outputs
+
+
+def _backbone(a: Architecture) -> dict[str, int]:
+    final_norm = {"final norm": 2 * a.hidden} if a.placement == "pre" and a.backbone != "cbow" else {}
+    if a.backbone == "cbow":
+        return {"norm": 2 * a.hidden}
+    if a.backbone == "bilstm":
+        gates = sum(4 * each.width * (each.inputs + each.width + 2) for each in _lstms(a))
+        # A layer that reads both ways has one norm: over its inputs, or over the states of both.
+        normed = sum(each.inputs / _ways_of_a_layer(a) if a.placement == "pre" else each.width for each in _lstms(a))
+        return {"lstms": gates, "norms": 2 * int(normed)} | final_norm
+    feed_forward = _dense(a.hidden, a.intermediate) + _dense(a.intermediate, a.hidden)
+    return {
+        "attention": a.layers * 4 * _dense(a.hidden, a.hidden),
+        "feed-forward": a.layers * feed_forward,
+        "norms": a.layers * 4 * a.hidden,
+    } | final_norm
+
+
+@dataclass(frozen=True)
+class _Lstm:
+    inputs: int
+    width: int
+
+
+def _ways_of_a_layer(a: Architecture) -> int:
+    return 2 if a.directions == "both" else 1
+
+
+def _lstms(a: Architecture) -> list[_Lstm]:
+    """Every LSTM of a bilstm backbone: its inputs and its width."""
+    width = a.hidden // 2 if a.directions in ("both", "pair") else a.hidden
+    stacks = 2 if a.directions == "pair" else 1
+    above = a.hidden if a.directions == "both" else width  # what a layer past the first reads
+    layers = [_Lstm(a.hidden, width)] + [_Lstm(above, width)] * (a.layers - 1)
+    return layers * (stacks * _ways_of_a_layer(a))
+
+
+def flops_per_token(architecture: Architecture, length: int, predicted_share: float) -> float:
+    """Training FLOPs a token in sequences of ``length``, of which ``predicted_share`` (0 to 1) are predicted.
+
+    A product with a matrix of n weights takes 2n FLOPs forward and twice that backward: 6n. Attention's two products with the L
+    tokens that a position sees take 4LH forward, so 12LH in a layer; a causal position sees (L + 1) / 2 of them on average. The
+    language head counts at predicted positions only, and twice for a pair of language models; pooler and next-sentence head count
+    once a sequence. Lookups, norms, activations and the optimizer are left out.
+    """
+    a = architecture
+    weights = float(_weights_used_by_every_token(a))
+    if a.backbone == "transformer":
+        seen = length if a.attention == "bidirectional" else (length + 1) / 2
+        weights += a.layers * 2 * seen * a.hidden
+    heads = 2 if a.backbone == "bilstm" and a.directions == "pair" else 1
+    weights += heads * predicted_share * (a.language_width * a.hidden + a.hidden * a.vocab_size)
+    if a.next_sentence:
+        weights += (a.hidden * a.hidden + 2 * a.hidden) / length
+    return 6 * weights
+
+
+def _weights_used_by_every_token(a: Architecture) -> int:
+    if a.backbone == "transformer":
+        return a.layers * (4 * a.hidden * a.hidden + 2 * a.hidden * a.intermediate)
+    if a.backbone == "bilstm":
+        return sum(4 * each.width * (each.inputs + each.width) for each in _lstms(a))
+    return 0
+
+
+def memory_estimate(
+    architecture: Architecture, length: int, sequences: int, *, precision: str = "fp32", attention_weights_kept: bool = True
+) -> Memory:
+    """Bytes that a step on a micro-batch of ``sequences`` × ``length`` tokens takes.
+
+    Weights, gradients and Adam's moments are 4 bytes each. Of the activations those are counted that the backward pass needs, in 4
+    bytes (fp32) or 2 (bf16); flash attention on a GPU keeps no attention weights (``attention_weights_kept=False``). The logits are
+    never held all at once and are left out; so is what libraries need for themselves.
+    """
+    trained = 4 * parameter_table(architecture).total
+    each = 2 if precision == "bf16" else 4
+    kept = sequences * length * _numbers_kept_of_a_token(architecture, length, attention_weights_kept)
+    return Memory(weights=trained, gradients=trained, optimizer=2 * trained, activations=each * kept)
+
+
+def _numbers_kept_of_a_token(a: Architecture, length: int, attention_weights_kept: bool) -> int:
+    embeddings = 2 * a.hidden
+    if a.backbone == "cbow":
+        return embeddings + 2 * a.hidden
+    if a.backbone == "bilstm":
+        return embeddings + sum(each.inputs + 6 * each.width + 2 * each.width for each in _lstms(a))  # gates, cell, state; sum, norm
+    # queries, keys, values, mixed values; two sums and two normed states; the feed-forward's width before and after the activation
+    layer = 4 * a.hidden + 4 * a.hidden + 2 * a.intermediate
+    if attention_weights_kept:
+        layer += a.heads * length
+    return embeddings + a.layers * layer

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from toys import TINY, toy_batch
+
+from bertlab.config import PretrainConfig
+from bertlab.models.architecture import Architecture
+from bertlab.models.bert import Bert
+from bertlab.models.size import flops_per_token, memory_estimate, parameter_table
+from bertlab.objectives import objective_of
+
+# name: layers, hidden, heads
+SIZES = {
+    "tiny": (2, 128, 2),
+    "mini": (4, 256, 4),
+    "small": (4, 512, 8),
+    "medium": (8, 512, 8),
+    "base": (12, 768, 12),
+    "large": (24, 1024, 16),
+    "l3_h768_a12": (3, 768, 12),
+    "l6_h768_a3": (6, 768, 3),
+    "l6_h768_a12": (6, 768, 12),
+    "l12_h1024_a16": (12, 1024, 16),
+}
+COMBINATIONS = list(
+    itertools.product(("mlm_nsp", "mlm", "ltr", "rtl"), ("transformer", "bilstm", "cbow"), ("layer", "batch"), ("post", "pre"))
+)
+
+
+def built(architecture: Architecture) -> Bert:
+    with torch.device("meta"):
+        return Bert(architecture)
+
+
+def sized(name: str) -> Architecture:
+    layers, hidden, heads = SIZES[name]
+    return Architecture(layers=layers, hidden=hidden, heads=heads, intermediate=4 * hidden)
+
+
+@pytest.mark.parametrize(("name", "published"), [("base", 109_482_240), ("large", 335_141_888)])
+def test_the_published_sizes(name: str, published: int) -> None:
+    model = built(sized(name))
+    assert model.pooler is not None
+    parts = (model.embeddings, model.backbone, model.pooler)
+    assert sum(parameter.numel() for part in parts for parameter in part.parameters()) == published
+    assert parameter_table(sized(name)).encoder_with_pooler == published
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_every_size_counts_what_transformers_counts(name: str) -> None:
+    from transformers import BertConfig, BertForPreTraining
+
+    layers, hidden, heads = SIZES[name]
+    with torch.device("meta"):
+        peer = BertForPreTraining(
+            BertConfig(hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4 * hidden)
+        )
+    expected = sum(parameter.numel() for parameter in set(peer.parameters()))
+    assert parameter_table(sized(name)).total == expected
+    assert parameter_table(sized(name)).encoder_with_pooler == sum(parameter.numel() for parameter in peer.bert.parameters())
+
+
+def config_of(objective: str, backbone: str, norm: str, placement: str) -> PretrainConfig:
+    config = PretrainConfig()
+    config.objective.kind, config.backbone.kind, config.norm.kind, config.norm.placement = objective, backbone, norm, placement
+    config.model.layers, config.model.hidden, config.model.heads, config.model.intermediate = 3, 24, 4, 56
+    return config
+
+
+@pytest.mark.parametrize(("objective", "backbone", "norm", "placement"), COMBINATIONS)
+def test_the_table_counts_what_is_built(objective: str, backbone: str, norm: str, placement: str) -> None:
+    architecture = Architecture.of(config_of(objective, backbone, norm, placement), vocab_size=71)
+    assert parameter_table(architecture).total == sum(parameter.numel() for parameter in built(architecture).parameters())
+
+
+@pytest.mark.parametrize("directions", ["forward", "both"])
+def test_the_table_counts_other_directions(directions: str) -> None:
+    config = config_of("ltr", "bilstm", "layer", "post")
+    config.backbone.directions = directions
+    architecture = Architecture.of(config, vocab_size=71)
+    assert parameter_table(architecture).total == sum(parameter.numel() for parameter in built(architecture).parameters())
+
+
+def test_flops_are_the_products_that_run() -> None:
+    """PyTorch's own count of a step in which every sequence is full, through the attention that is made of plain products."""
+    architecture = dataclasses.replace(TINY, vocab_size=97, hidden=32, intermediate=128, heads=2, attention_dropout=0.1)
+    model, batch = Bert(architecture), toy_batch([24] * 6, vocab_size=97)
+    objective = objective_of(PretrainConfig())
+    with FlopCounterMode(display=False) as counter:
+        objective.loss(model, batch).loss.backward()
+    tokens, predicted = batch.tokens.numel(), batch.predicted.numel()
+    unplanned = 2 * predicted * 97  # the gradient of the vocabulary's bias happens to be made by a product
+    uncounted = 2 * predicted * 97 * 32  # PyTorch's counter does not know the in-place product that adds to the table's gradient
+    assert counter.get_total_flops() - unplanned + uncounted == pytest.approx(
+        flops_per_token(architecture, 24, predicted / tokens) * tokens
+    )
+
+
+def test_causal_attention_sees_half() -> None:
+    full, causal = (dataclasses.replace(TINY, attention=each, next_sentence=False) for each in ("bidirectional", "causal"))
+    missing = flops_per_token(full, 24, 0.15) - flops_per_token(causal, 24, 0.15)
+    assert missing == pytest.approx(12 * TINY.layers * TINY.hidden * (24 - 12.5))
+
+
+def test_memory_of_base_is_four_numbers_a_parameter_and_activations() -> None:
+    memory = memory_estimate(sized("base"), 128, 32)
+    assert memory.weights + memory.gradients + memory.optimizer == 16 * parameter_table(sized("base")).total
+    assert memory_estimate(sized("base"), 128, 64).activations == 2 * memory.activations
+    assert memory_estimate(sized("base"), 128, 32, precision="bf16").activations * 2 == memory.activations
+
+
+def test_counting_needs_no_pytorch() -> None:
+    imports = "from bertlab.models import Architecture; import bertlab.models.size, bertlab.allocator, bertlab.objectives"
+    code = f"import sys; {imports}; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
