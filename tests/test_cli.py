@@ -365,3 +365,60 @@ def test_the_program_is_found_as_a_module_and_exits_with_its_code() -> None:
     finished = subprocess.run([sys.executable, "-m", "bertlab", "pretrain", "seed=x"], capture_output=True, text=True, timeout=60)
     assert (finished.returncode, finished.stdout) == (2, "")
     assert finished.stderr == "bertlab: seed takes a whole number, not 'x'.\n"
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """Twenty short documents of their own words each."""
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number in range(20):
+        sentences = [f"The animal {number} sat on mat {line}. It was day {line} of rain." for line in range(40)]
+        (folder / f"{number}.txt").write_text("\n\n".join(sentences))
+    return folder
+
+
+@pytest.mark.slow
+def test_two_distributed_jobs_one_after_the_other(texts: Path) -> None:
+    """Each starts a process for its second device by the command line that it finds, and a process group that the next must not find."""
+    words = f"-m seed=1,2 scale=smoke corpus=text corpus.path={texts} corpus.held_out=0.2 budget.steps=3 logger=none".split()
+    devices = ["trainer.accelerator=cpu", "trainer.devices=2", "trainer.threads=1", "validation.sequences=8"]
+    finished = subprocess.run(
+        [sys.executable, "-m", "bertlab", "pretrain", *words, *devices],
+        cwd=texts.parent,
+        env={**os.environ, "BERTLAB_CACHE": str(texts.parent / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert finished.returncode == 0, finished.stderr
+    folders = finished.stdout.splitlines()
+    assert len(set(folders)) == len(folders) == 2
+    assert all((texts.parent / folder / "result.json").is_file() for folder in folders)
+
+
+@pytest.mark.slow
+def test_prepare_pretrain_and_evaluate_follow_each_other(texts: Path) -> None:
+    """A shell chains commands by the last line of standard output."""
+
+    def command(*words: str) -> str:
+        finished = subprocess.run(
+            [sys.executable, "-m", "bertlab", *words],
+            cwd=texts.parent,
+            env={**os.environ, "BERTLAB_CACHE": str(texts.parent / "cache")},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return finished.stdout.splitlines()[-1]
+
+    corpus = ["corpus=text", f"corpus.path={texts}", "corpus.held_out=0.2", "tokenizer.vocab_size=200"]
+    store = command("prepare", *corpus)
+    assert (Path(store) / "manifest.json").is_file()
+    training = ["pretrain", "scale=smoke", *corpus, "budget.steps=3", "logger=none", "validation.sequences=8", "trainer.threads=1"]
+    folder = command(*training)
+    assert command(*training) == folder  # finished: nothing is done again
+    assert command("pretrain", "--config-dir", folder, "--config-name", "config") == folder  # the folder starts the same run
+    assert command("evaluate", f"checkpoint={folder}", "validation.sequences=4") == folder
+    assert sorted(entry.name for entry in texts.parent.iterdir()) == ["cache", "runs", "texts"]

@@ -95,6 +95,15 @@ def _is_first_process() -> bool:
     return all(os.environ.get(name, "0") in ("", "0") for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
 
 
+def _leave_process_group() -> None:
+    """End what Lightning set up for a distributed run; the next one of this process needs its own."""
+    if "torch.distributed" in sys.modules:
+        from torch import distributed
+
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.destroy_process_group()
+
+
 @contextmanager
 def _as_a_command_of_its_own(words: list[str]) -> Iterator[None]:
     """Make this process look as if it had been started for one job alone: Lightning starts the further ones by ``sys.argv``."""
@@ -104,6 +113,7 @@ def _as_a_command_of_its_own(words: list[str]) -> Iterator[None]:
         yield
     finally:
         sys.argv = command
+        _leave_process_group()
         for name, value in environment.items():
             os.environ.pop(name, None)
             if value is not None:
