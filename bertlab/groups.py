@@ -49,8 +49,9 @@ def default_choices(folders: Sequence[Path], primary: str = PRIMARY) -> dict[str
 def default_values(folders: Sequence[Path], primary: str = PRIMARY) -> dict[str, Any]:
     """What the default choices set, as a nested mapping: a group's file under the group's name, a ``_global_`` file at the top."""
     values: dict[str, Any] = {}
+    found = choices(folders)
     for group, choice in default_choices(folders, primary).items():
-        file = choices(folders).get(group, {}).get(choice)
+        file = found.get(group, {}).get(choice)
         if file is None:
             continue
         content = {key: value for key, value in (_load(file) or {}).items() if key != "defaults"}
