@@ -105,23 +105,30 @@ class Bookkeeping(lightning.Callback):
     ) -> None:
         """Count, log, evaluate, save, stop."""
         assert isinstance(pl_module, PretrainModule)
-        before = pl_module.schedule.share(self.step, self.elapsed)
-        self.step = batch.step + 1
-        seconds, save, signum = self.ranks.agree(time.perf_counter() - self._mark, self._save_is_due(), self.stop.signum)
-        flops = self.around.flops_per_token(batch.length) * batch.tokens_in_step
-        self.speed.add(batch.positions_in_step, batch.tokens_in_step, flops, seconds)
-        share = pl_module.schedule.share(self.step, self.elapsed)
-        self.finished = share >= 1.0
-        self.display.advance(share)
+        now = time.perf_counter()
+        seconds, save, signum = self.ranks.agree(now - self._mark, self._save_is_due(batch.step + 1), self.stop.signum)
+        before, share = self._count(pl_module, batch, seconds)
         if self.finished or self.step % self.config.trainer.log_every == 0:
             self._log(pl_module, batch, share)
+        aside = time.perf_counter()
         if self.finished or self._evaluation_is_due(before, share):
             self._evaluate(trainer, pl_module)
         self._save(pl_module, complete=save or self.finished or bool(signum))
+        self._mark = now + time.perf_counter() - aside  # logging is part of the training's time; evaluating and saving are not
         self.stopped_by = signum
         trainer.should_stop = self.finished or bool(signum)
-        pl_module.elapsed = self.elapsed
-        self._mark = time.perf_counter()
+
+    def _count(self, module: PretrainModule, batch: StepBatch, seconds: float) -> tuple[float, float]:
+        """Count one step; returns the share of the budget that was used before it, and with it."""
+        before = module.schedule.share(self.step, self.elapsed)
+        self.step = batch.step + 1
+        flops = self.around.flops_per_token(batch.length) * batch.tokens_in_step
+        self.speed.add(batch.positions_in_step, batch.tokens_in_step, flops, seconds)
+        module.elapsed = self.elapsed
+        share = module.schedule.share(self.step, self.elapsed)
+        self.finished = share >= 1.0
+        self.display.advance(share)
+        return before, share
 
     def _log(self, module: PretrainModule, batch: StepBatch, share: float) -> None:
         sums = module.sums.take(self.ranks.world)
@@ -162,9 +169,9 @@ class Bookkeeping(lightning.Callback):
 
     # Saving and restoring
 
-    def _save_is_due(self) -> bool:
+    def _save_is_due(self, step: int) -> bool:
         if self.config.checkpointing.every is not None:
-            return self.step % self.config.checkpointing.every == 0
+            return step % self.config.checkpointing.every == 0
         return time.perf_counter() - self._saved_at > max(SAVE_SECONDS, self._save_seconds / SAVE_SHARE)
 
     def _save(self, module: PretrainModule, *, complete: bool) -> None:

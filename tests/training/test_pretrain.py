@@ -1,0 +1,156 @@
+"""Whole runs in this process: what they leave in their folder, and how they end."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import MakeConfig
+from safetensors.torch import load_file
+
+from bertlab.config import PretrainConfig, StageConfig
+from bertlab.data.assembly import PretrainingData
+from bertlab.data.batches import Batch
+from bertlab.data.prepare import prepare
+from bertlab.data.schedule import plan_training
+from bertlab.errors import RunFailed, UserError
+from bertlab.models.bert import Bert
+from bertlab.objectives import objective_of
+from bertlab.training.evaluate import evaluate, load_model
+from bertlab.training.metrics import Row, read_rows
+from bertlab.training.pretrain import pretrain
+from bertlab.training.run_folder import RunFolder, find_run
+
+
+def held_out_batches(config: PretrainConfig, length: int) -> list[Batch]:
+    store, objective = prepare(config.corpus, config.tokenizer, config.paths, progress=False), objective_of(config)
+    data = PretrainingData(store, config, plan_training(config), predict=objective.predict, pair=objective.pair)
+    return data.validation_batches(length)
+
+
+def perplexity_by_hand(model: Bert, batches: list[Batch]) -> tuple[float, float]:
+    """From the full vocabulary's log-probabilities of each predicted position: (perplexity, accuracy)."""
+    losses, right = [], []
+    with torch.no_grad():
+        for batch in batches:
+            logits = model.language_logits(model(batch)[batch.predicted]).double()
+            losses += (-logits.log_softmax(-1)[torch.arange(len(batch.targets)), batch.targets]).tolist()
+            right += (logits.argmax(-1) == batch.targets).tolist()
+    return math.exp(np.mean(losses)), float(np.mean(right))
+
+
+@pytest.mark.parametrize("objective", ["mlm_nsp", "ltr"])
+def test_a_run_s_folder(objective: str, make_config: MakeConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    config = make_config(**{"objective.kind": objective, "model.dropout": 0.3})
+    folder = RunFolder(pretrain(config))
+    result = json.loads(folder.result.read_text())
+    rows = read_rows(folder.metrics)
+    training = [row for row in rows if row["split"] == "train"]
+    assert [row["step"] for row in training] == [4, 8, 12, 16, 20, 24, 28, 30]
+    assert [row["positions"] for row in training] == [8 * 24 * row["step"] for row in training]
+    # The update of row s is the (s - 1)th counted from 0: 3 of 30 steps are warm-up.
+    assert [row["lr"] for row in training] == pytest.approx([1e-3 * (1 - (row["step"] - 1) / 30) for row in training])
+    assert result["steps"] == 30
+    assert result["positions"] == 30 * 8 * 24
+    expected, accuracy = perplexity_by_hand(load_model(folder), held_out_batches(config, 24))
+    last = rows[-1]
+    assert (last["split"], last["step"], last["length"]) == ("held_out", 30, 24)
+    assert last["perplexity"] == pytest.approx(expected, rel=1e-5)
+    assert last["accuracy"] == pytest.approx(accuracy)
+    assert result["held_out"]["24"]["perplexity"] == last["perplexity"]
+    assert ("nsp_accuracy" in last) == (objective == "mlm_nsp")
+    assert {"seconds", "tokens_per_second", "data_wait", "mfu", "memory_bytes"} <= read_rows(folder.throughput)[-1].keys()
+    assert not any("second" in key or "memory" in key for row in rows for key in row)
+    assert evaluate(folder.path, config)[24]["perplexity"] == pytest.approx(expected, rel=1e-5)
+    assert f"{expected:,.1f}" in capsys.readouterr().out
+    assert folder.read_config().budget.steps == 30
+
+
+def test_two_runs_of_one_configuration_are_identical_and_seeds_differ(make_config: MakeConfig, tmp_path: Path) -> None:
+    def numbers(**changes: object) -> tuple[bytes, list[Row]]:
+        folder = RunFolder(pretrain(make_config(**changes)))
+        return folder.weights.read_bytes(), read_rows(folder.metrics)
+
+    first = numbers()
+    # How often a run logs, evaluates and saves, and whether its numbers are random in between, changes nothing.
+    again = numbers(**{"paths.runs": str(tmp_path / "again"), "validation.every": 5, "checkpointing.every": None, "trainer.log_every": 1})
+    assert again[0] == first[0]
+    assert again[1][-1] == first[1][-1]
+    assert numbers(**{"paths.runs": str(tmp_path / "other"), "seed": 2})[0] != first[0]
+
+
+def test_kept_weights_are_those_of_their_step(make_config: MakeConfig, tmp_path: Path) -> None:
+    folder = RunFolder(pretrain(make_config(**{"checkpointing.keep_every": 10})))
+    kept = sorted(path.name for path in folder.checkpoints.glob("step-*"))
+    assert kept == ["step-000000010.safetensors", "step-000000020.safetensors", "step-000000030.safetensors"]
+    final, last = load_file(folder.weights), load_file(folder.checkpoints / kept[-1])
+    assert all(torch.equal(final[name], last[name]) for name in final)
+    assert any(not torch.equal(final[name], load_file(folder.checkpoints / kept[0])[name]) for name in final)
+
+
+def test_numbers_that_are_none_stop_the_run(make_config: MakeConfig) -> None:
+    changes = {"optimizer.lr": 1e30, "optimizer.clip": None, "optimizer.warmup": 0.0, "checkpointing.every": 1}
+    config = make_config(**changes)
+    with pytest.raises(RunFailed, match=r"at step \d+: the (gradient norm|loss)"):
+        pretrain(config)
+    (path,) = Path(config.paths.runs).iterdir()
+    folder = RunFolder(path)
+    assert not folder.done
+    for saved in folder.checkpoints.glob("last-*.ckpt"):
+        state = torch.load(saved, weights_only=True)
+        assert all(tensor.isfinite().all() for tensor in state["weights"].values())
+    with pytest.raises(RunFailed, match="failed before"):
+        pretrain(config)
+
+
+def test_a_diverging_loss_stops_the_run(make_config: MakeConfig) -> None:
+    config = make_config(**{"optimizer.lr": 30.0, "optimizer.warmup": 0.0, "trainer.log_every": 1, "budget.steps": 60})
+    with pytest.raises(RunFailed, match="diverged"):
+        pretrain(config)
+
+
+def test_a_budget_of_time_and_its_stages(make_config: MakeConfig) -> None:
+    changes = {"budget.steps": None, "budget.minutes": 2.0 / 60, "trainer.log_every": 1}
+    config = make_config(**changes, **{"lengths.stages": [StageConfig(0.5, 16), StageConfig(0.5, 32)]})
+    folder = RunFolder(pretrain(config))
+    training = [row for row in read_rows(folder.metrics) if row["split"] == "train"]
+    seconds = [row["seconds"] for row in read_rows(folder.throughput)]
+    assert 2.0 <= seconds[-1] < 4.0
+    assert [row["length"] for row in training] == sorted(row["length"] for row in training)
+    assert {row["length"] for row in training} == {16, 32}
+    # The rate follows the time: an update's rate is that of the time before it.
+    for before, row in zip(seconds, training[1:], strict=False):
+        share = before / 2.0
+        assert row["lr"] == pytest.approx(1e-3 * (share / 0.1 if share < 0.1 else max(0.0, 1 - share)), abs=1e-9)
+    positions = [0] + [row["positions"] for row in training]
+    assert all(later - earlier == 8 * row["length"] for earlier, later, row in zip(positions, positions[1:], training, strict=False))
+
+
+@pytest.mark.parametrize("objective", ["mlm", "rtl"])
+@pytest.mark.parametrize("backbone", ["bilstm", "cbow"])
+def test_other_choices_resume_and_report(objective: str, backbone: str, make_config: MakeConfig) -> None:
+    folder = RunFolder(pretrain(make_config(**{"objective.kind": objective, "backbone.kind": backbone, "budget.steps": 6})))
+    assert read_rows(folder.metrics)[-1]["perplexity"] > 1
+
+
+def test_finding_runs(make_config: MakeConfig, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    path = runs / "pretrain-tiny-mlm-0123abcd"
+    path.mkdir(parents=True)
+    RunFolder(path).write_config(make_config())
+    for name in (str(path), path.name, "0123abcd"):
+        assert find_run(name, runs).path == path
+    with pytest.raises(UserError, match="0123abcd"):
+        find_run("nothing", runs)
+
+
+def test_a_configuration_survives_its_file(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(**{"lengths.stages": [StageConfig(0.9, 8), StageConfig(0.1, 16, 4)], "logger.tags": ["a"], "optimizer.clip": None})
+    config.corpus.sources = {"one": make_config().corpus, "two": make_config(**{"corpus.weight": 0.5}).corpus}
+    folder = RunFolder(tmp_path)
+    folder.write_config(config)
+    assert folder.read_config() == config

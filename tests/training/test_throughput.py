@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import pytest
+import torch
+
+from bertlab.training.throughput import Speed, measured_cpu_peak, peak_memory
+
+
+def test_rates_of_a_window() -> None:
+    speed = Speed(peak=1e9, device=torch.device("cpu"))
+    for _ in range(4):
+        speed.add(positions=1000, tokens=900, flops=5e7, seconds=0.5)
+    row = speed.take(waited=0.1)
+    assert (row["positions_per_second"], row["tokens_per_second"], row["updates_per_second"]) == (2000, 1800, 2)
+    assert row["mfu"] == pytest.approx(4 * 5e7 / 2.0 / 1e9)
+    assert row["data_wait"] == pytest.approx(0.05)
+    speed.add(positions=1000, tokens=900, flops=5e7, seconds=0.25)
+    assert speed.take(waited=0.0)["positions_per_second"] == 4000
+    assert (speed.total.positions, speed.total.seconds, speed.total.updates) == (5000, 2.25, 5)
+
+
+def test_no_peak_no_utilisation() -> None:
+    speed = Speed(peak=None, device=torch.device("cpu"))
+    speed.add(positions=1, tokens=1, flops=1.0, seconds=1.0)
+    assert speed.take(waited=0.0)["mfu"] is None
+
+
+def test_the_measured_peak_is_that_of_a_machine() -> None:
+    assert 1e9 < measured_cpu_peak("fp32", torch.get_num_threads()) < 1e15
+
+
+def test_memory_grows_with_what_is_held() -> None:
+    before = peak_memory(torch.device("cpu"))
+    held = torch.ones(64 * 2**20)  # 256 MiB
+    assert peak_memory(torch.device("cpu")) >= max(before, held.numel() * 4)
