@@ -228,8 +228,7 @@ class SequenceSampler:
         unfit = np.flatnonzero((start < 0) | (row == spans.row[chosen]))
         row[unfit], start[unfit] = self._from_elsewhere(spans.row[chosen[unfit]], size[unfit], places[chosen[unfit]])
         end = np.minimum(start + size, self._document_offsets[self._documents[row] + 1])
-        own_end = spans.second_end[chosen]
-        closed = np.flatnonzero(self._sentences[self._first_sentence(spans.row[chosen], own_end)] == own_end)
+        closed = np.flatnonzero(spans.second_end[chosen] == self._document_offsets[self._documents[spans.row[chosen]] + 1])
         room = self._room - (spans.split - spans.start)[chosen]
         start[closed], end[closed] = self._whole_sentences(row[closed], start[closed], end[closed], size[closed], room[closed])
         spans.second_start[chosen], spans.second_end[chosen], spans.label[chosen] = start, end, 1
@@ -302,9 +301,9 @@ class SequenceSampler:
     def _whole_sentences(self, row: Int64s, start: Int64s, end: Int64s, size: Int64s, room: Int64s) -> tuple[Int64s, Int64s]:
         """(start, end) of whole sentences of nearly ``size`` tokens, at most ``room``; as given when there are none about ``start``.
 
-        It is for B whose own, true B ends with a sentence. Most true B end within one, but the last of a document never does:
-        without this a model could tell the true ones of short documents by their final full stop. Of some starts near the given one
-        that is taken from which the end of a sentence fits best, lest the lengths tell the label instead.
+        It is for B whose own, true B ends its document. Others end within a sentence, or with one by chance, as exchanged ones do;
+        but without this a model could tell the true ones of short documents by their final full stop. Of some starts near the given
+        one that is taken from which the end of a sentence fits best, lest the lengths tell the label instead.
         """
         document = self._documents[row]
         first, last = self._document_sentences[document] + 1, self._document_sentences[document + 1]  # starts that may be taken, and end
