@@ -16,8 +16,8 @@ from typing import IO, Any
 import numpy as np
 
 from bertlab.data.documents import Document, ReadingReport
+from bertlab.data.kept_text import read_kept
 from bertlab.data.pieces import Piece
-from bertlab.data.readers import read
 from bertlab.data.sentences import split_sentences, splits_by_line
 from bertlab.data.store import token_type
 from bertlab.data.tokenizer import Vocabulary
@@ -43,9 +43,13 @@ COUNTS = ("characters", "tokens", "sentences", "blocks", "documents", "empty_sen
 
 @dataclass(frozen=True)
 class EncodingTask:
-    """Tokenise ``piece`` with the vocabulary at ``tokenizer`` and write the part into ``folder``."""
+    """Tokenise ``piece`` with the vocabulary at ``tokenizer`` and write the part into ``folder``.
+
+    Its text is at ``text`` if it was kept there.
+    """
 
     piece: Piece
+    text: Path
     folder: Path
     tokenizer: Path
 
@@ -72,7 +76,7 @@ def encode_piece(task: EncodingTask, progress: Callable[[int], None]) -> None:
         with ExitStack() as stack:
             writer = _PartWriter(folder, stack, *_tokenizer(task.tokenizer))
             reported = 0
-            for document in read(task.piece, report):
+            for document in read_kept(task.text, task.piece, report):
                 writer.add(document, by_line)
                 if (characters := writer.counts["characters"]) - reported >= REPORT_EVERY:
                     progress(characters - reported)

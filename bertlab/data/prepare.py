@@ -3,6 +3,7 @@
 Everything is cached under a name that is the hash of what goes into it:
 
     <cache>/tokenizers/<hash>.json      a vocabulary
+    <cache>/tokenizers/<hash>.<hash>.texts/ what was read for it, kept until the store is there, too
     <cache>/stores/<hash>/              a token store
     <cache>/stores/<hash>.<hash>.parts/ while a store is built: a folder for each finished piece of the corpus
 
@@ -16,6 +17,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
@@ -118,6 +120,11 @@ class Preparation:
         return found
 
     @cached_property
+    def sizes(self) -> list[int]:
+        """About how many bytes of text each piece holds."""
+        return [piece_size(piece) for piece in self.pieces]
+
+    @cached_property
     def text(self) -> dict[str, Any]:
         """What decides which sentences there are to tokenise, but for the filters of duplicates."""
         return {"source": self.source, "sentencex": metadata.version("sentencex")}
@@ -157,82 +164,95 @@ class Preparation:
             return path
         if self.tokenizer.vocab_size < LEAST_VOCABULARY:
             raise UserError(f"tokenizer.vocab_size={self.tokenizer.vocab_size} leaves no room for text: give at least {LEAST_VOCABULARY}.")
-        settings = {
-            "size": self.tokenizer.vocab_size,
-            "lowercase": self.tokenizer.lowercase,
-            "trainer": vocabulary_training.TRAINER_VERSION,
-        }
-        path = self.cache / "tokenizers" / f"{hash_of({'text': self.text, **settings})}.json"
+        path = self.cache / "tokenizers" / f"{self.training_key}.json"
         with self.building(path) as missing:
             if missing:
                 self._train_vocabulary(path)
         return path
 
+    @cached_property
+    def training_key(self) -> str:
+        """What a trained vocabulary depends on."""
+        trainer = vocabulary_training.TRAINER_VERSION
+        return hash_of({"text": self.text, "size": self.tokenizer.vocab_size, "lowercase": self.tokenizer.lowercase, "trainer": trainer})
+
+    @cached_property
+    def plan(self) -> str:
+        """A hash of how the corpus is parted: what is kept of one piece is used again only for the same one."""
+        return hash_of([[piece.source, repr(piece.parts)] for piece in self.pieces])
+
+    def text_of(self, number: int) -> Path:
+        """Where the text of a piece is kept once it has been read for the vocabulary."""
+        return self.cache / "tokenizers" / f"{self.training_key}.{self.plan}.texts" / f"{number:06d}.jsonl"
+
     def _train_vocabulary(self, path: Path) -> None:
-        total = sum(map(piece_size, self.pieces))
         scratch = path.with_suffix(".sample")
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
         try:
-            samples = [
-                SampleTask(
-                    piece,
-                    -(-vocabulary_training.SAMPLE_CHARACTERS * piece_size(piece) // total),
-                    scratch / f"{number:06d}.txt",
-                    self.tokenizer.lowercase,
-                )
-                for number, piece in enumerate(self.pieces)
-            ]
-            counted = dict(
-                self.work("Reading a sample for the vocabulary", sample_piece, samples, [piece_size(piece) for piece in self.pieces])
-            )
-            characters = merge_characters([counted[number] for number in range(len(samples))])
-            if not len(characters.points):
-                raise self.nothing()
-            alphabet = vocabulary_training.choose_alphabet(characters, self.tokenizer.vocab_size)
-            task = TrainingTask([sample.path for sample in samples], alphabet, self.tokenizer.vocab_size, self.tokenizer.lowercase)
-            self.say(f"Training a vocabulary of {self.tokenizer.vocab_size:,} entries …")
-            ((_, trained),) = self.work("Training the vocabulary", train_wordpiece, [task], [1])
-            write_atomically(path, trained + "\n")
+            write_atomically(path, self._trained(scratch) + "\n")
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
+    def _trained(self, scratch: Path) -> str:
+        """A vocabulary trained on a sample of the corpus, of which each piece has its share, as JSON."""
+        lowercase, size = self.tokenizer.lowercase, self.tokenizer.vocab_size
+        share = vocabulary_training.SAMPLE_CHARACTERS / sum(self.sizes)
+        samples = [
+            SampleTask(piece, math.ceil(share * self.sizes[number]), scratch / f"{number:06d}.txt", self.text_of(number), lowercase)
+            for number, piece in enumerate(self.pieces)
+        ]
+        counted = self.work("Reading the corpus for the vocabulary", sample_piece, samples, self.sizes)
+        characters = merge_characters([counted[number] for number in range(len(samples))])
+        if not len(characters.points):
+            raise self.nothing()
+        self.say(f"Training a vocabulary of {size:,} entries …")
+        alphabet = vocabulary_training.choose_alphabet(characters, size)
+        training = TrainingTask([sample.path for sample in samples], alphabet, size, lowercase)
+        trained: str = self.work("Training the vocabulary", train_wordpiece, [training], [1])[0]
+        return trained
+
     def _build(self, folder: Path, tokenizer: Path, vocabulary: Vocabulary) -> None:
-        parts_folder = folder.with_name(f"{folder.name}.{hash_of([[piece.source, repr(piece.parts)] for piece in self.pieces])}.parts")
+        parts_folder = folder.with_name(f"{folder.name}.{self.plan}.parts")
         target = folder.with_name(f"{folder.name}.joining")
         for stale in (target, *parts_folder.glob(".*")):  # of a process that was killed
             shutil.rmtree(stale, ignore_errors=True)
         parts_folder.mkdir(exist_ok=True)
         parts = [parts_folder / f"{number:06d}" for number in range(len(self.pieces))]
-        todo = [number for number, part in enumerate(parts) if not (part / SUMMARY).is_file()]
-        todo.sort(
-            key=lambda number: -piece_size(self.pieces[number])
-        )  # the longest first, so that no core waits at the end for one of them
-        tasks = [EncodingTask(self.pieces[number], parts[number], tokenizer) for number in todo]
-        list(self.work("Tokenising", encode_piece, tasks, [piece_size(self.pieces[number]) for number in todo]))
+        self._tokenise(parts, tokenizer)
         if source_fingerprint(self.corpus, self.paths) != self.source:
-            shutil.rmtree(parts_folder)
+            self._clean(folder)
             raise UserError("The corpus's files changed while they were read: run the command again when they are complete.")
-        target.mkdir()
         made_from = {**self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint}
         named = [NamedPart(part, piece.source, *self.filters[piece.source]) for part, piece in zip(parts, self.pieces, strict=True)]
-        joining = JoiningTask(named, tokenizer, vocabulary.size, target, made_from)
-        with progress_bar("Joining", sum(map(piece_size, self.pieces)), self.progress) as bar:
-            join_parts(joining, bar.advance)
+        target.mkdir()
+        with progress_bar("Joining", sum(self.sizes), self.progress) as bar:
+            join_parts(JoiningTask(named, tokenizer, vocabulary.size, target, made_from), bar.advance)
         self._refuse_empty(target)
         os.rename(target, folder)
         sync_folder(folder.parent)
-        for done in folder.parent.glob(f"{folder.name}.*.parts"):
-            shutil.rmtree(done, ignore_errors=True)
+        self._clean(folder)
 
-    def work(self, title: str, task: Task, items: Sequence[Any], sizes: Sequence[float]) -> Iterator[tuple[int, Any]]:
-        """Do ``task`` with all ``items`` in processes, under a progress bar."""
-        if not items:
-            return
+    def _tokenise(self, parts: list[Path], tokenizer: Path) -> None:
+        """Make those of the ``parts`` that are missing."""
+        missing = [number for number, part in enumerate(parts) if not (part / SUMMARY).is_file()]
+        tasks = [EncodingTask(self.pieces[number], self.text_of(number), parts[number], tokenizer) for number in missing]
+        self.work("Tokenising", encode_piece, tasks, [self.sizes[number] for number in missing])
+
+    def _clean(self, folder: Path) -> None:
+        """Remove what was kept for making the store in ``folder``."""
+        for kept in (*folder.parent.glob(f"{folder.name}.*.parts"), *self.cache.glob(f"tokenizers/{self.training_key}.*.texts")):
+            shutil.rmtree(kept, ignore_errors=True)
+
+    def work(self, title: str, task: Task, items: Sequence[Any], sizes: Sequence[int]) -> dict[int, Any]:
+        """Do ``task`` with all ``items`` in processes, under a progress bar; returns the results by the items' numbers."""
+        order = sorted(range(len(items)), key=lambda number: -sizes[number])  # so that no core waits at the end for a long one
+        results = {}
         with progress_bar(title, sum(sizes), self.progress) as bar, Workers(self.workers) as pool:
-            for number, result in pool.run(task, items, bar.advance):
-                bar.finish(sizes[number])
-                yield number, result
+            for place, result in pool.run(task, [items[number] for number in order], bar.advance):
+                results[order[place]] = result
+                bar.finish(sizes[order[place]])
+        return results
 
     @contextmanager
     def building(self, path: Path) -> Iterator[bool]:

@@ -9,7 +9,7 @@ tokens, sorted. What is left to the trainer, merging the most frequent pairs wit
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -22,7 +22,8 @@ from tokenizers.models import WordPiece
 from tokenizers.pre_tokenizers import BertPreTokenizer
 from tokenizers.trainers import WordPieceTrainer
 
-from bertlab.data.documents import ReadingReport
+from bertlab.data.documents import Document, ReadingReport
+from bertlab.data.kept_text import keep_text
 from bertlab.data.pieces import Piece
 from bertlab.data.readers import read
 from bertlab.data.tokenizer import CONTINUATION, LONGEST_WORD, SPECIAL_TOKENS, normalizer, wordpiece
@@ -38,11 +39,15 @@ OVERLONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")  # would be [UNK] (or is a 
 
 @dataclass(frozen=True)
 class SampleTask:
-    """Take a sample of at most ``share`` characters of ``piece`` and write it, normalised, to ``path``."""
+    """Take a sample of at most ``share`` characters of ``piece`` and write it, normalised, to ``path``.
+
+    A piece that fits wholly is kept at ``text`` as it was read.
+    """
 
     piece: Piece
     share: int
     path: Path
+    text: Path
     lowercase: bool
 
 
@@ -60,32 +65,46 @@ def sample_piece(task: SampleTask, progress: Callable[[int], None]) -> Character
     counter = CharacterCounter()
     clean = normalizer(task.lowercase)
     with task.path.open("w", encoding="utf-8", newline="\n") as file:
-        for text in _batches(_spread_sample(task, progress)):
+        for text in _batches(_sample_texts(task, progress)):
             normalized = OVERLONG.sub(" ", clean.normalize_str(text).replace("\n", " ")) + "\n"
             counter.add(normalized)
             file.write(normalized)
     return counter.result()
 
 
-def _spread_sample(task: SampleTask, progress: Callable[[int], None]) -> list[str]:
-    """Documents of the piece, evenly spread over it, of ``share`` characters at most (or a single document, cut).
+def _sample_texts(task: SampleTask, progress: Callable[[int], None]) -> list[str]:
+    """The texts of the sample, of ``share`` characters at most; the piece is kept if they are all of it."""
+    report = ReadingReport(strict=task.piece.corpus.strict)
+    documents, stride = _spread_sample(read(task.piece, report), task.share, progress)
+    texts = [" ".join(document.blocks) for document in documents]
+    if len(texts) == 1:
+        texts = [texts[0][: task.share]]
+    if stride == 1:
+        keep_text(task.text, documents, report)
+    return texts
+
+
+def _spread_sample(documents: Iterable[Document], share: int, progress: Callable[[int], None]) -> tuple[list[Document], int]:
+    """Every k-th of the documents, of about ``share`` characters at most (or a single one of them), and k.
 
     Every document at first; whenever the share is exceeded, every second one of those kept goes, and from then on half as many come.
     """
-    kept: list[str] = []
-    length, stride = 0, 1
-    for number, document in enumerate(read(task.piece, ReadingReport(strict=task.piece.corpus.strict))):
-        text = " ".join(document.blocks)
-        progress(len(text))
+    kept: list[Document] = []
+    lengths: list[int] = []
+    total, stride = 0, 1
+    for number, document in enumerate(documents):
+        length = sum(map(len, document.blocks))
+        progress(length)
         if number % stride:
             continue
-        kept.append(text)
-        length += len(text)
-        while length > task.share and len(kept) > 1:
-            kept = kept[::2]  # the numbers of those kept are the multiples of the stride
-            stride *= 2
-            length = sum(map(len, kept))
-    return [kept[0][: task.share]] if len(kept) == 1 else kept
+        kept.append(document)
+        lengths.append(length)
+        total += length
+        while total > share and len(kept) > 1:
+            # The numbers of those kept are the multiples of the stride.
+            kept, lengths, stride = kept[::2], lengths[::2], stride * 2
+            total = sum(lengths)
+    return kept, stride
 
 
 def _batches(texts: list[str]) -> Iterator[str]:

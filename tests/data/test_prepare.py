@@ -17,8 +17,9 @@ from test_tokenizer import prose
 from bertlab.config import CorpusConfig, FilterConfig, PathsConfig, TokenizerConfig
 from bertlab.data import vocabulary_training
 from bertlab.data.documents import ReadingReport
+from bertlab.data.kept_text import read_kept
 from bertlab.data.pieces import pieces
-from bertlab.data.prepare import prepare
+from bertlab.data.prepare import Preparation, prepare
 from bertlab.data.readers import read
 from bertlab.data.sentences import sentences_of
 from bertlab.data.store import TokenStore
@@ -170,14 +171,13 @@ def test_vocabulary_of_a_large_corpus_comes_of_a_bounded_sample(
     tmp_path: Path, large: CorpusConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sampled: list[int] = []
-    train = vocabulary_training.train_wordpiece
     monkeypatch.setattr(vocabulary_training, "SAMPLE_CHARACTERS", 100_000)
     from bertlab.data import prepare as module
 
     original = module.Preparation.work
 
     def work(self: object, title: str, task: object, items: object, sizes: object) -> object:
-        if task is train:
+        if task is vocabulary_training.train_wordpiece:
             sampled.extend(path.stat().st_size for path in (tmp_path / "cache").rglob("*.sample/*.txt"))
         return original(self, title, task, items, sizes)  # type: ignore[arg-type]
 
@@ -260,7 +260,7 @@ def test_corpus_that_changes_while_it_is_read_is_refused(tmp_path: Path, vocab: 
 SCRIPT = """
 import json, sys
 from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
-from bertlab.data.prepare import prepare
+from bertlab.data.prepare import Preparation, prepare
 if __name__ == "__main__":
     path, vocab, size, cache = sys.argv[1:]
     tokenizer = TokenizerConfig(path=vocab or None, vocab_size=int(size))
@@ -354,3 +354,22 @@ def test_manifest_holds_nothing_of_the_moment(tmp_path: Path, vocab: TokenizerCo
     manifests = [(run(corpus, vocab, tmp_path / name).folder / "manifest.json").read_text() for name in ("a", "b")]
     assert manifests[0] == manifests[1]
     assert json.loads(manifests[0])["documents"] == 2
+
+
+def test_corpus_is_read_once_for_vocabulary_and_store(tmp_path: Path, large: CorpusConfig) -> None:
+    """The text is kept on disk between the two, and gone when the store is there; the store is that of a corpus read anew."""
+    trained = TokenizerConfig(vocab_size=200)
+    cache = tmp_path / "cache"
+    preparation = Preparation(large, trained, PathsConfig(cache=str(cache)), 2, False, lambda _: None)
+    vocabulary = preparation.vocabulary_file()
+    kept = [preparation.text_of(number) for number in range(len(preparation.pieces))]
+    assert all(path.is_file() for path in kept)
+    for path, piece in zip(kept, preparation.pieces, strict=True):
+        reports = ReadingReport(), ReadingReport()
+        original, again = list(read(piece, reports[0])), list(read_kept(path, piece, reports[1]))
+        assert [document.blocks for document in again] == [document.blocks for document in original]
+        assert reports[0] == reports[1]
+    once = run(large, trained, cache)
+    assert not list(cache.glob("tokenizers/*.texts"))
+    anew = run(large, TokenizerConfig(path=str(vocabulary)), tmp_path / "anew")
+    assert files_of(once) == files_of(anew)

@@ -38,7 +38,9 @@ def build(folder: Path, pieces: list[list[list[str]]], filters: tuple[bool, bool
         path.write_text("\n\n".join("\n".join(sentences) for sentences in documents), encoding="utf-8")
         corpus = CorpusConfig(kind="sentences", path=str(path))
         part = folder / f"part{number}"
-        encode_piece(EncodingTask(Piece(f"source{number}", corpus, (Part(str(path)),)), part, folder / "tokenizer.json"), nothing)
+        encode_piece(
+            EncodingTask(Piece(f"source{number}", corpus, (Part(str(path)),)), folder / "none", part, folder / "tokenizer.json"), nothing
+        )
         parts.append(NamedPart(part, f"source{number}", *filters))
     (folder / "store").mkdir()
     join_parts(JoiningTask(parts, folder / "tokenizer.json", vocabulary.size, folder / "store", {}), nothing)

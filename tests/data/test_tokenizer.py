@@ -198,7 +198,7 @@ def sampled(tmp_path: Path, text: str, lowercase: bool = True, share: int = 1 <<
     source = tmp_path / "source.txt"
     source.write_text(text, encoding="utf-8")
     piece = Piece("sentences", CorpusConfig(kind="sentences", path=str(source)), (Part(str(source)),))
-    characters = sample_piece(SampleTask(piece, share, tmp_path / "sample.txt", lowercase), lambda _: None)
+    characters = sample_piece(SampleTask(piece, share, tmp_path / "sample.txt", tmp_path / "kept.jsonl", lowercase), lambda _: None)
     return tmp_path / "sample.txt", characters
 
 
