@@ -134,10 +134,10 @@ def test_masked_batches_hide_what_they_ask_for(store):
 
 
 def test_stages_follow_the_plan_with_streams_of_their_own(store):
-    made = config("mlm")
+    made = config("ltr")
     made.lengths = LengthsConfig(stages=[StageConfig(0.5, 16), StageConfig(0.3, 40), StageConfig(0.2, 16, 7)], keep_tokens=True)
     made.budget.steps = 10
-    built = data(store, made)
+    built = data(store, made, predict="next")
     assert len(built) == 10
     assert [built[step].length for step in range(10)] == [16] * 5 + [40] * 3 + [16] * 2
     assert [built[step].micro_batches[0].sequences for step in (0, 5, 8)] == [72, 29, 7]
