@@ -133,9 +133,7 @@ def _outcome(task: Task, item: Any, connection: Connection) -> tuple[str, Any]:
 
     try:
         return "done", task(item, report)
-    except UserError as error:
+    except (UserError, OSError) as error:
         return "failed", error
-    except OSError as error:
-        return "failed", OSError(error.errno, error.strerror, error.filename)
     except Exception:
         return "failed", RuntimeError(f"a process that was preparing the corpus failed:\n{traceback.format_exc()}")

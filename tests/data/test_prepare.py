@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -253,6 +254,19 @@ def test_corpus_that_changes_while_it_is_read_is_refused(tmp_path: Path, vocab: 
     monkeypatch.setattr("bertlab.data.prepare.source_fingerprint", lambda *_: next(fingerprints))
     with pytest.raises(UserError, match="changed while they were read"):
         run(corpus, vocab, tmp_path / "cache")
+
+
+@pytest.mark.parametrize(("number", "message"), [(errno.ENOSPC, "is full"), (errno.EROFS, "cannot be written")])
+def test_disk_that_takes_nothing_is_said(
+    tmp_path: Path, vocab: TokenizerConfig, monkeypatch: pytest.MonkeyPatch, number: int, message: str
+) -> None:
+    def failing(*_: object) -> None:
+        raise OSError(number, os.strerror(number), "some file")
+
+    (tmp_path / "text").write_text("one\n\ntwo\n")
+    monkeypatch.setattr("bertlab.data.prepare.join_parts", failing)
+    with pytest.raises(UserError, match=rf"{message}.*paths\.cache=DIR"):
+        run(CorpusConfig(kind="sentences", path=str(tmp_path / "text")), vocab, tmp_path / "cache")
 
 
 # Real processes
