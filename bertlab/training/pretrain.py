@@ -265,5 +265,5 @@ def summary(result: dict[str, Any], run: RunFolder) -> list[str]:
         *lines,
         f"word frequencies alone: perplexity {result['unigram_perplexity']:,.1f}",
         speed,
-        f"bertlab evaluate checkpoint={run.path}",
+        f"next: bertlab evaluate checkpoint={run.path}",
     ]

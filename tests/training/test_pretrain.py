@@ -80,6 +80,7 @@ def test_two_runs_of_one_configuration_are_identical_and_seeds_differ(make_confi
     again = numbers(**{"paths.runs": str(tmp_path / "again"), "validation.every": 5, "checkpointing.every": None, "trainer.log_every": 1})
     assert again[0] == first[0]
     assert again[1][-1] == first[1][-1]
+    assert numbers(**{"paths.runs": str(tmp_path / "workers"), "trainer.workers": 2}) == first
     assert numbers(**{"paths.runs": str(tmp_path / "other"), "seed": 2})[0] != first[0]
 
 
@@ -128,6 +129,15 @@ def test_a_budget_of_time_and_its_stages(make_config: MakeConfig) -> None:
         assert row["lr"] == pytest.approx(1e-3 * (share / 0.1 if share < 0.1 else max(0.0, 1 - share)), abs=1e-9)
     positions = [0] + [row["positions"] for row in training]
     assert all(later - earlier == 8 * row["length"] for earlier, later, row in zip(positions, positions[1:], training, strict=False))
+
+
+def test_bf16_follows_fp32(make_config: MakeConfig, tmp_path: Path) -> None:
+    full = RunFolder(pretrain(make_config(**{"model.dropout": 0.0})))
+    half = RunFolder(pretrain(make_config(**{"model.dropout": 0.0, "trainer.precision": "bf16", "paths.runs": str(tmp_path / "half")})))
+    for ours, theirs in zip(read_rows(half.metrics), read_rows(full.metrics), strict=True):
+        assert ours["loss"] == pytest.approx(theirs["loss"], rel=0.01)
+        assert ours["loss"] != theirs["loss"]
+    assert {tensor.dtype for tensor in load_file(half.weights).values() if tensor.is_floating_point()} == {torch.float32}
 
 
 @pytest.mark.parametrize("objective", ["mlm", "rtl"])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,8 @@ from processes import start_ranks, train
 
 from bertlab.config import PretrainConfig
 
-CHANGES = {"budget.steps": 8, "model.dropout": 0.0, "model.attention_dropout": 0.0, "trainer.log_every": 1, "optimizer.clip": 0.05}
+STEPS = {"budget.steps": 8}
+CHANGES = {"model.dropout": 0.0, "model.attention_dropout": 0.0, "trainer.log_every": 1, "optimizer.clip": 0.05}
 
 
 def rows_of(config: PretrainConfig) -> list[dict[str, float]]:
@@ -37,9 +41,9 @@ def free_port() -> int:
 
 
 def test_micro_batches_give_the_gradient_of_the_whole_batch(make_config: MakeConfig, tmp_path: Path) -> None:
-    whole = make_config(**CHANGES)
+    whole = make_config(**CHANGES, **STEPS)
     assert train(whole, tmp_path / "log") == 0, (tmp_path / "log").read_text()
-    parted = make_config(**CHANGES, **{"batch.micro": 3, "paths.runs": str(tmp_path / "parted")})
+    parted = make_config(**CHANGES, **STEPS, **{"batch.micro": 3, "paths.runs": str(tmp_path / "parted")})
     assert train(parted, tmp_path / "log") == 0, (tmp_path / "log").read_text()
     assert_same(rows_of(parted), rows_of(whole))
 
@@ -47,12 +51,36 @@ def test_micro_batches_give_the_gradient_of_the_whole_batch(make_config: MakeCon
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", ["layer", "batch"])
 def test_two_ranks_give_the_gradient_of_the_whole_batch(norm: str, make_config: MakeConfig, tmp_path: Path) -> None:
-    whole = make_config(**CHANGES, **{"norm.kind": norm})
+    whole = make_config(**CHANGES, **STEPS, **{"norm.kind": norm})
     assert train(whole, tmp_path / "log") == 0, (tmp_path / "log").read_text()
     micro = {"batch.micro": 3} if norm == "layer" else {}
-    parted = make_config(**CHANGES, **micro, **{"norm.kind": norm, "trainer.devices": 2, "paths.runs": str(tmp_path / "parted")})
+    parted = make_config(**CHANGES, **STEPS, **micro, **{"norm.kind": norm, "trainer.devices": 2, "paths.runs": str(tmp_path / "parted")})
     ranks = start_ranks(parted, tmp_path, world=2, port=free_port())
     for rank in ranks:
         rank.join()
     assert [rank.exitcode for rank in ranks] == [0, 0], "\n".join(path.read_text() for path in tmp_path.glob("rank*"))
     assert_same(rows_of(parted), rows_of(whole))
+
+
+@pytest.mark.kill
+@pytest.mark.slow
+def test_a_signal_to_one_rank_stops_all_of_them(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(**CHANGES, **{"trainer.devices": 2, "budget.steps": 300})
+    ranks = start_ranks(config, tmp_path, world=2, port=free_port())
+    while not list(tmp_path.glob("runs/*/metrics.jsonl")) or len(rows_of(config)) < 10:
+        time.sleep(0.01)
+        assert ranks[0].exitcode is None
+    os.kill(ranks[1].pid or 0, signal.SIGTERM)
+    for rank in ranks:
+        rank.join()
+    logs = "\n".join(path.read_text() for path in sorted(tmp_path.glob("rank*")))
+    assert [rank.exitcode for rank in ranks] == [143, 143], logs
+    assert logs.count("the same command resumes") == 1
+    before = len(rows_of(config))
+    ranks = start_ranks(config, tmp_path, world=2, port=free_port())
+    for rank in ranks:
+        rank.join()
+    assert [rank.exitcode for rank in ranks] == [0, 0]
+    steps = [row["step"] for row in rows_of(config) if row["split"] == "train"]
+    assert steps == list(range(1, 301))
+    assert before < len(rows_of(config))
