@@ -87,6 +87,8 @@ def prepare(
             raise UserError(
                 f"The disk of {preparation.cache} is full: make room, or choose another folder with paths.cache=DIR."
             ) from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise UserError(f"{error.filename} cannot be written: choose another folder with paths.cache=DIR.") from error
         raise
 
 

@@ -57,22 +57,19 @@ class Workers:
         if not self._processes:
             self._start(min(self.count, len(items)))
         waiting = deque(enumerate(items))
-        at_work: dict[Connection, int] = {}
-        for connection in self._processes:
-            if waiting:
-                at_work[connection] = _send_next(connection, task, waiting)
+        at_work = {connection: _send_next(connection, task, waiting) for connection in self._processes if waiting}
         while at_work:
-            for connection in multiprocessing.connection.wait(list(at_work)):
-                assert isinstance(connection, Connection)
-                kind, value = self._receive(connection)
+            for ready in multiprocessing.connection.wait(list(at_work)):
+                assert isinstance(ready, Connection)
+                kind, value = self._receive(ready)
                 if kind == "progress":
                     progress(value)
                     continue
-                index = at_work.pop(connection)
+                index = at_work.pop(ready)
                 if kind == "failed":
                     raise value
                 if waiting:
-                    at_work[connection] = _send_next(connection, task, waiting)
+                    at_work[ready] = _send_next(ready, task, waiting)
                 yield index, value
 
     def _start(self, count: int) -> None:
