@@ -46,9 +46,11 @@ class Bert(nn.Module):
                 if name == "bias_ih_l0":  # gates in PyTorch's order: input, forget, cell, output
                     nn.init.ones_(bias.detach()[module.hidden_size : 2 * module.hidden_size])
 
-    def forward(self, batch: Batch) -> Tensor:
-        """Hidden states (T, H), one a token."""
-        return self.backbone(self.embeddings(batch), batch)  # type: ignore[no-any-return]
+    def forward(self, batch: Batch, with_words: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Hidden states (T, H), one a token; and, if asked for, the word table (V, H) for ``language_loss``."""
+        embedded, words = self.embeddings(batch)
+        hidden = self.backbone(embedded, batch)
+        return (hidden, words) if with_words else hidden
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
         """The state that stands for each sequence (B, H), see ``Architecture.pooling``; through the pooler where there is one."""
@@ -71,10 +73,13 @@ class Bert(nn.Module):
         """States (P, W) → logits over the vocabulary (P, V); W is ``Architecture.language_width``."""
         return self.language_head(states, self.embeddings.words.weight)  # type: ignore[no-any-return]
 
-    def language_loss(self, hidden: Tensor, predicted: Tensor, targets: Tensor, denominator: float) -> tuple[Tensor, Tensor]:
+    def language_loss(
+        self, hidden: Tensor, predicted: Tensor, targets: Tensor, denominator: float, words: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """The cross-entropy at positions ``predicted`` (P,) of ``hidden`` (T, W), summed and divided by ``denominator``.
 
-        Also the number of positions whose target is the highest, as a tensor without gradient.
+        Also the number of positions whose target is the highest, as a tensor without gradient. ``words`` is the word table that came
+        with ``hidden``: the result is the same without it, the gradient takes longer.
         """
         states = hidden.index_select(0, predicted)
-        return self.language_head.loss(states, self.embeddings.words.weight, targets, denominator)
+        return self.language_head.loss(states, self.embeddings.words.weight if words is None else words, targets, denominator)

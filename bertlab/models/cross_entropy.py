@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import torch
@@ -12,6 +11,8 @@ from torch.autograd.function import once_differentiable
 # Logits held at once: 2^24 of them are 64 MiB in fp32. On a GPU more at once keeps its cores busy.
 CHUNK_ON_CPU = 2**24
 CHUNK_ON_GPU = 2**28
+# On a CPU logits are made and turned into exponentials by blocks of columns that stay in its cache: 2^20 are 4 MiB.
+BLOCK_ON_CPU = 2**20
 
 
 def linear_cross_entropy(states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, denominator: float) -> tuple[Tensor, Tensor]:
@@ -34,52 +35,91 @@ class _LinearCrossEntropy(torch.autograd.Function):
         ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, denominator: float, kind: torch.dtype, differentiate: bool
     ) -> tuple[Tensor, Tensor]:
         table = weight.to(kind)
-        of_states, of_weight, of_bias = torch.zeros_like(states), torch.zeros_like(weight), torch.zeros_like(bias)
-        loss, correct = states.new_zeros((), dtype=bias.dtype), states.new_zeros((), dtype=torch.int64)
-        for part in _chunks(len(states), len(weight), states.is_cuda):
-            chunk, chunk_targets = states[part].to(kind), targets[part]
-            exponentials, total, losses, right = _softmax(chunk, table, bias, chunk_targets)
-            loss += losses.sum()
-            correct += right.sum()
-            if not differentiate:
-                continue
-            # The gradient of the logits is (softmax - one_hot(target)) / denominator; the softmax's division is left to the products.
-            share = (1 / (total * denominator))[:, None]  # (p, 1)
-            exponentials = exponentials.to(kind)
-            of_chunk = (exponentials @ table).to(share.dtype).mul_(share)
-            of_states[part] = of_chunk.sub_(weight.index_select(0, chunk_targets), alpha=1 / denominator)
-            scaled = chunk.to(share.dtype) * share
-            of_weight.addmm_(exponentials.t(), scaled) if kind == weight.dtype else of_weight.add_(exponentials.t() @ scaled.to(kind))
-            of_weight.index_add_(0, chunk_targets, chunk.to(of_weight.dtype), alpha=-1 / denominator)
-            of_bias += (share.t().to(kind) @ exponentials).view(-1)
-            of_bias.index_add_(0, chunk_targets, of_bias.new_full((len(chunk),), -1 / denominator))
-        ctx.save_for_backward(of_states, of_weight, of_bias)
+        # Written by the first chunk, added to by the others: a table of zeros would cost a pass over it.
+        allocate = torch.empty_like if len(states) else torch.zeros_like
+        gradients = allocate(states), allocate(weight), allocate(bias)
+        loss, correct = bias.new_zeros(()), targets.new_zeros(())
+        for rows in _slices(len(states), (CHUNK_ON_GPU if states.is_cuda else CHUNK_ON_CPU) // len(weight)):
+            chunk = _Chunk(states[rows].to(kind), table, bias, targets[rows])
+            loss += chunk.losses.sum()
+            correct += chunk.correct.sum()
+            if differentiate:
+                chunk.add_gradients(gradients[0][rows], gradients[1], gradients[2], denominator, first=rows.start == 0)
+        ctx.gradients = gradients
         ctx.mark_non_differentiable(correct)
         return loss / denominator, correct
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-        gradients = ctx.saved_tensors
+        # Handed over, not copied: whoever gets them may add to them in place.
+        gradients, ctx.gradients = ctx.gradients, None
+        if gradients is None:
+            raise RuntimeError("the gradient of this loss was taken already: compute the loss again instead of keeping the graph")
         if gradient.is_cuda or gradient.item() != 1.0:  # asking costs nothing on a CPU, a pass over the table does
-            gradients = [each * gradient for each in gradients]
+            gradients = [each.mul_(gradient) for each in gradients]
         return (*gradients, None, None, None, None)
 
 
-def _softmax(states: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The numerators (p, V) and denominators (p,) of the softmax, the losses (p,) and whether each target is the highest (p,)."""
-    logits = (states @ table.t()).to(bias.dtype).add_(bias)  # (p, V)
-    of_target = logits.gather(1, targets[:, None])
-    highest = logits.amax(1, keepdim=True)
-    exponentials = logits.sub_(highest).exp_()
-    total = exponentials.sum(1)
-    losses = total.log() + (highest - of_target).view(-1)
-    return exponentials, total, losses, (of_target >= highest).view(-1)
+class _Chunk:
+    """The softmax of p rows, as numerators by blocks of columns, each relative to its own highest logit, and what relates them."""
+
+    def __init__(self, states: Tensor, table: Tensor, bias: Tensor, targets: Tensor) -> None:
+        self.states, self.table, self.targets = states, table, targets
+        self.columns = _slices(len(table), len(table) if states.is_cuda else BLOCK_ON_CPU // len(states))
+        self.numerators: list[Tensor] = []  # each (p, columns of the block), in the products' type
+        tops, sums, of_target = [], [], bias.new_zeros(len(states))
+        for part in self.columns:
+            logits = _logits(states, table[part], bias[part])
+            place = targets - part.start
+            here = (place >= 0) & (place < logits.shape[1])
+            of_target = torch.where(here, logits.gather(1, place.clamp(0, logits.shape[1] - 1)[:, None]).view(-1), of_target)
+            tops.append(logits.amax(1, keepdim=True))
+            logits.sub_(tops[-1]).exp_()
+            sums.append(logits.sum(1, keepdim=True))
+            self.numerators.append(logits.to(table.dtype))
+        top_of_block = torch.cat(tops, 1)  # (p, blocks)
+        top = top_of_block.amax(1, keepdim=True)
+        self.scales = (top_of_block - top).exp_()
+        self.total = (torch.cat(sums, 1) * self.scales).sum(1, keepdim=True)  # (p, 1)
+        self.losses = (self.total.log() + top).view(-1) - of_target
+        self.correct = of_target >= top.view(-1)
+
+    def add_gradients(self, of_states: Tensor, of_weight: Tensor, of_bias: Tensor, denominator: float, first: bool) -> None:
+        """Write the gradient of these states, and add to those of weight and bias (or write them, if ``first``).
+
+        The gradient of the logits is (softmax - one_hot(target)) / denominator.
+        """
+        shares = self.scales / (self.total * denominator)  # softmax / denominator = numerator * share
+        states = self.states.to(shares.dtype)
+        torch.mul(self.table.index_select(0, self.targets), -1 / denominator, out=of_states)
+        for number, (part, numerators) in enumerate(zip(self.columns, self.numerators, strict=True)):
+            share = shares[:, number : number + 1]
+            of_states.addcmul_((numerators @ self.table[part]).to(of_states.dtype), share)
+            _add_product(of_weight[part], numerators.t(), states * share, first)
+            _add_product(of_bias[part, None], numerators.t(), share, first)
+        of_weight.index_add_(0, self.targets, states, alpha=-1 / denominator)
+        of_bias.index_add_(0, self.targets, of_bias.new_full((len(states),), -1 / denominator))
 
 
-def _chunks(rows: int, columns: int, on_gpu: bool) -> list[slice]:
-    """Slices of about equal length that cover ``rows``, each of whose logits stay within the bound."""
-    most = max(1, (CHUNK_ON_GPU if on_gpu else CHUNK_ON_CPU) // columns)
-    count = -(-rows // most)
-    edges = [rows * i // count for i in range(count + 1)] if count else [0]
-    return [slice(start, end) for start, end in itertools.pairwise(edges)]
+def _logits(states: Tensor, table: Tensor, bias: Tensor) -> Tensor:
+    """(p, H), (v, H), (v,) → (p, v), in the type of ``bias``."""
+    if states.dtype == bias.dtype:
+        return torch.addmm(bias, states, table.t())
+    return (states @ table.t()).to(bias.dtype).add_(bias)
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor, first: bool) -> None:
+    """``total += left @ right``, or ``=`` if ``first``; the product in the type of ``left``, the sum in that of ``total``."""
+    if left.dtype == total.dtype:
+        total.addmm_(left, right, beta=0 if first else 1)
+    elif first:
+        total.copy_(left @ right.to(left.dtype))
+    else:
+        total.add_(left @ right.to(left.dtype))
+
+
+def _slices(count: int, most: int) -> list[slice]:
+    """Slices of about equal length, none longer than ``most`` (or 1), that cover ``count``."""
+    pieces = -(-count // max(1, most))
+    return [slice(count * i // pieces, count * (i + 1) // pieces) for i in range(pieces)]

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from bertlab.data.batches import Batch
 from bertlab.models.architecture import Architecture
@@ -27,16 +31,17 @@ class Embeddings(nn.Module):
         self.dropout = architecture.dropout
         self.noise_std = architecture.noise_std
 
-    def forward(self, batch: Batch) -> Tensor:
-        """(T,) ids → (T, H)."""
-        x: Tensor = self._corrupted(self.words(batch.tokens), batch)
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """(T,) ids → (T, H), and the word table (V, H) for the output embedding, see ``_Shared``."""
+        words, table = _Shared.apply(self.words.weight, batch.tokens)  # type: ignore[no-untyped-call]
+        x = self._corrupted(words, batch)
         if self.positions is not None:
             x = x + self.positions(batch.positions)
         if self.segments is not None:
             x = x + self.segments(batch.segments)
         if self.norm is not None:
             x = self.norm(x)
-        return drop(x, self.dropout, self.training)
+        return drop(x, self.dropout, self.training), table
 
     def _corrupted(self, words: Tensor, batch: Batch) -> Tensor:
         """Word embeddings with the denoising objective's corruptions: the word is hidden, its position and segment are not."""
@@ -47,3 +52,27 @@ class Embeddings(nn.Module):
             noise = standard_normal(batch.noised.numel(), words.shape[1], like=words)
             words = words.index_add(0, batch.noised, noise * spread)
         return words
+
+
+class _Shared(torch.autograd.Function):
+    """Rows of a table, and the table once more for its use as output embedding.
+
+    The gradient of the first use is added to that of the second in place, row by row: a dense gradient of its own and the sum of the
+    two would cost several passes over the whole table for the few rows that a batch reads.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(tokens)
+        ctx.set_materialize_grads(False)
+        ctx.like = table.detach()
+        return table.index_select(0, tokens), table.view_as(table)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, of_rows: Tensor | None, of_table: Tensor | None) -> tuple[Tensor | None, None]:
+        (tokens,) = ctx.saved_tensors
+        if of_rows is None:
+            return of_table, None
+        total = torch.zeros_like(ctx.like) if of_table is None else of_table
+        return total.index_add_(0, tokens, of_rows.to(total.dtype)), None

@@ -15,23 +15,23 @@ pair = False
 
 def loss(model: Bert, batch: Batch) -> Outcome:
     """The mean cross-entropy of the next words; of a pair of language models (ELMo) that of both directions, added."""
-    hidden = model(batch)
+    hidden, words = model(batch, with_words=True)
     if model.architecture.language_width == model.architecture.hidden:
-        return language_outcome(model, hidden, batch)
+        return language_outcome(model, hidden, words, batch)
     half = model.architecture.language_width
     # State t + 1 of the backward model has read everything after token t and nothing else: it predicts token t.
     opposite = batch.predicted + 1, batch.tokens.index_select(0, batch.predicted)
-    return pair_outcome(model, hidden[:, :half], hidden[:, half:], opposite, batch)
+    return pair_outcome(model, (hidden[:, :half], hidden[:, half:]), opposite, words, batch)
 
 
-def pair_outcome(model: Bert, main: Tensor, other: Tensor, opposite: tuple[Tensor, Tensor], batch: Batch) -> Outcome:
+def pair_outcome(model: Bert, halves: tuple[Tensor, Tensor], opposite: tuple[Tensor, Tensor], words: Tensor, batch: Batch) -> Outcome:
     """The losses of two language models that share the word table and the head, but no state.
 
-    ``main`` (T, H / 2) are the states that predict the batch's own targets: what is reported as the language loss, so that it
-    compares with that of one-directional models. ``other`` (T, H / 2) predict the ``opposite`` (positions, targets).
+    The first of ``halves``, each (T, H / 2), predicts the batch's own targets: what is reported as the language loss, so that it
+    compares with that of one-directional models. The second predicts the ``opposite`` (positions, targets).
     """
-    outcome = language_outcome(model, main, batch)
+    outcome = language_outcome(model, halves[0], words, batch)
     denominator = max(1, batch.predicted_in_step)
-    mean, correct = model.language_loss(other, *opposite, denominator)
+    mean, correct = model.language_loss(halves[1], *opposite, denominator, words)
     sums = outcome.sums | {"opposite_loss": mean.detach() * denominator, "opposite_correct": correct}
     return Outcome(outcome.loss + mean, sums)

@@ -14,13 +14,14 @@ pair = False
 
 def loss(model: Bert, batch: Batch) -> Outcome:
     """The mean cross-entropy of the original words at the chosen positions."""
-    return language_outcome(model, model(batch), batch)
+    hidden, words = model(batch, with_words=True)
+    return language_outcome(model, hidden, words, batch)
 
 
-def language_outcome(model: Bert, hidden: Tensor, batch: Batch) -> Outcome:
-    """The loss of predicting ``batch.targets`` from the states (T, W) at ``batch.predicted``."""
+def language_outcome(model: Bert, hidden: Tensor, words: Tensor, batch: Batch) -> Outcome:
+    """The loss of predicting ``batch.targets`` from the states (T, W) at ``batch.predicted``; ``words`` (V, H) came with them."""
     denominator = max(1, batch.predicted_in_step)
-    mean, correct = model.language_loss(hidden, batch.predicted, batch.targets, denominator)
+    mean, correct = model.language_loss(hidden, batch.predicted, batch.targets, denominator, words)
     sums = {
         "language_loss": mean.detach() * denominator,
         "correct": correct,

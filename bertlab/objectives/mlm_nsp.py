@@ -17,8 +17,8 @@ def loss(model: Bert, batch: Batch) -> Outcome:
     """The mean masked-word loss over predicted positions plus the mean next-sentence loss over sequences."""
     if batch.next_sentence is None:
         raise ValueError("the batch has no next-sentence labels: it was not made of pairs")
-    hidden = model(batch)
-    language = mlm.language_outcome(model, hidden, batch)
+    hidden, words = model(batch, with_words=True)
+    language = mlm.language_outcome(model, hidden, words, batch)
     logits = model.next_sentence_logits(hidden, batch).float()  # (B, 2)
     nsp_loss = F.cross_entropy(logits, batch.next_sentence, reduction="sum")
     correct = (logits.detach().argmax(1) == batch.next_sentence).sum()

@@ -14,10 +14,10 @@ pair = False
 
 def loss(model: Bert, batch: Batch) -> Outcome:
     """The mean cross-entropy of the previous words; of a pair of language models that of both directions, added."""
-    hidden = model(batch)
+    hidden, words = model(batch, with_words=True)
     if model.architecture.language_width == model.architecture.hidden:
-        return language_outcome(model, hidden, batch)
+        return language_outcome(model, hidden, words, batch)
     half = model.architecture.language_width
     # State t - 1 of the forward model has read everything before token t and nothing else: it predicts token t.
     opposite = batch.predicted - 1, batch.tokens.index_select(0, batch.predicted)
-    return pair_outcome(model, hidden[:, half:], hidden[:, :half], opposite, batch)
+    return pair_outcome(model, (hidden[:, half:], hidden[:, :half]), opposite, words, batch)

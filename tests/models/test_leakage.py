@@ -130,7 +130,7 @@ def test_no_prediction_can_read_its_answer(objective: str, backbone: tuple[str, 
 def loss_and_embeddings(model: Bert, loss: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
     """A loss and the output of the embeddings that it was computed from."""
     embedded: list[Tensor] = []
-    handle = model.embeddings.register_forward_hook(lambda _module, _inputs, output: embedded.append(output))
+    handle = model.embeddings.register_forward_hook(lambda _module, _inputs, output: embedded.append(output[0]))
     result = loss()
     handle.remove()
     return result, embedded[0]

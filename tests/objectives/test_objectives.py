@@ -163,3 +163,38 @@ def test_a_batch_without_labels_cannot_feed_next_sentence_prediction() -> None:
     chosen, model = choice("mlm_nsp", "transformer")
     with pytest.raises(ValueError, match="next-sentence labels"):
         chosen.loss(model, toy_batch(LENGTHS, labels=False))
+
+
+def plain_states(model: Bert, batch: Batch) -> torch.Tensor:
+    """The hidden states, the words looked up by PyTorch."""
+    own = model.embeddings
+    assert own.positions is not None
+    assert own.segments is not None
+    return model.backbone(own.norm(own.words(batch.tokens) + own.positions(batch.positions) + own.segments(batch.segments)), batch)
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_the_tied_table_gets_the_gradients_of_both_its_uses(objective: str) -> None:
+    chosen, model = choice(objective, "transformer", dropout=0.0, attention_dropout=0.0)
+    batch = toy_batch(LENGTHS, predict=chosen.predict)
+    words = model.embeddings.words.weight
+    chosen.loss(model, batch).loss.backward()
+    hidden = plain_states(model, batch)
+    logits = model.language_logits(hidden[batch.predicted])
+    expected = F.cross_entropy(logits, batch.targets)
+    if objective == "mlm_nsp":
+        assert batch.next_sentence is not None
+        expected = expected + F.cross_entropy(model.next_sentence_logits(hidden, batch), batch.next_sentence)
+    torch.testing.assert_close(words.grad, torch.autograd.grad(expected, words)[0])
+
+
+def test_the_tables_gradient_is_right_without_a_language_loss_and_with_two() -> None:
+    _, model = choice("mlm_nsp", "transformer", dropout=0.0, attention_dropout=0.0)
+    batch, words = toy_batch(LENGTHS), model.embeddings.words.weight
+    found = torch.autograd.grad(model(batch).square().sum(), words)[0]
+    expected = torch.autograd.grad(plain_states(model, batch).square().sum(), words)[0]
+    torch.testing.assert_close(found, expected)
+    hidden, table = model(batch, with_words=True)
+    twice = sum(model.language_loss(hidden, batch.predicted, batch.targets, 2.0, table)[0] for _ in range(2))
+    once = model.language_loss(model(batch), batch.predicted, batch.targets, 1.0)[0]
+    torch.testing.assert_close(*(torch.autograd.grad(loss, words)[0] for loss in (twice, once)))
