@@ -113,7 +113,8 @@ class TokenStore:
         """The numbers of the documents to train on and of those held out, both ascending; about a share ``held_out`` is held out.
 
         Held out are the documents with the smallest content hashes, so that neither order nor seed nor other documents matter, and
-        copies of a document stand on one side. UserError when there are not two different documents.
+        copies of a document stand on one side. At least two different ones stand on either side where there are four, else one.
+        UserError when there are not two different documents.
         """
         if not 0 < held_out < 1:
             raise UserError(f"corpus.held_out={held_out} must lie between 0 and 1: it is the share of documents kept for validation.")
@@ -124,8 +125,10 @@ class TokenStore:
                 f"The corpus has {self.documents} document(s), {len(distinct)} of them different, and validation needs one that is not "
                 "trained on: give at least two documents (in a text file per document, or parted as the reader expects)."
             )
-        sizes = np.cumsum(counts)[:-1]  # held-out documents for each possible boundary; at least one group is left to train on
-        boundary = distinct[np.abs(sizes - held_out * self.documents).argmin()]
+        # Next-sentence prediction needs two documents on either side; with fewer than four there is but one to spare.
+        least = 2 if len(distinct) >= 4 else 1
+        sizes = np.cumsum(counts)[least - 1 : len(distinct) - least]  # held-out documents for each possible boundary
+        boundary = distinct[least - 1 + np.abs(sizes - held_out * self.documents).argmin()]
         held = hashes <= boundary
         return np.flatnonzero(~held), np.flatnonzero(held)
 
