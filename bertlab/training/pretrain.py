@@ -119,7 +119,7 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
         predict=ingredients.objective.predict,
         pair=ingredients.objective.pair,
     )
-    model = _build_model(ingredients)
+    model = _build_model(ingredients, device_kind)
     schedule = Schedule.of(config.optimizer, plan.total_steps, config.budget.minutes)
     module = PretrainModule(model, ingredients.objective, config, schedule)
     state = load_newest(run.checkpoints, say)
@@ -132,15 +132,17 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
         _finish(ingredients, run, model, data, bookkeeping)
 
 
-def _build_model(ingredients: Ingredients) -> Bert:
+def _build_model(ingredients: Ingredients, device_kind: str) -> Bert:
     import torch
 
     from bertlab.models.bert import Bert
 
     torch.manual_seed(ingredients.config.seed)
     model = Bert(ingredients.architecture)
-    if ingredients.config.trainer.compile:
+    if ingredients.config.trainer.compile and device_kind == "gpu":
         model.compile(dynamic=True)  # the number of tokens differs from batch to batch
+    elif ingredients.config.trainer.compile and process_rank() == 0:
+        say("trainer.compile is left out on a CPU: the kernels there are written by hand, and the compiler cannot follow them.")
     return model
 
 
