@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -282,6 +282,7 @@ def test_training_gives_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     assert len(results) == 1
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.text(alphabet=st.sampled_from("abé日 。.,-\n\u0301_x9\u00a0ßж"), max_size=30), max_size=4))
 def test_characters_are_counted_as_the_pre_tokeniser_sees_them(texts: list[str]) -> None:
     counter = CharacterCounter()
