@@ -69,7 +69,7 @@ class TestChoices:
         paper, laptop = config("scale=paper"), config()
         assert (paper.model.name, paper.batch.sequences, paper.tokenizer.vocab_size) == ("base", 256, 30522)
         assert [(stage.share, stage.length) for stage in paper.lengths.stages] == [(0.9, 128), (0.1, 512)]
-        assert (laptop.model.name, laptop.tokenizer.vocab_size, laptop.optimizer.lr) == ("tiny", 8192, 2e-3)
+        assert (laptop.model.name, laptop.tokenizer.vocab_size, laptop.optimizer.lr) == ("tiny", 8192, 1e-3)
         assert [(stage.share, stage.length) for stage in laptop.lengths.stages] == [(0.7, 32), (0.15, 64), (0.15, 128)]
 
     def test_choices_without_hydra_are_those_that_hydra_makes(self) -> None:
