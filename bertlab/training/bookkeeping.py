@@ -48,7 +48,7 @@ class Surroundings:
     validation: Callable[[int], list[Batch]]  # the held-out batches of a length
     flops_per_token: Callable[[int], float]  # of a training step at a length
     vocabulary: int
-    mirror: Callable[[], NoMirror | WandbMirror]
+    mirror: Callable[[Callable[[str], None]], NoMirror | WandbMirror]  # begins it; what it has to say goes through the argument
     state: State | None  # to resume from
 
 
@@ -89,7 +89,7 @@ class Bookkeeping(lightning.Callback):
         share = pl_module.schedule.share(self.step, self.elapsed)
         self.display = ProgressDisplay(self.config.trainer.progress and self.ranks.first, share)
         if self.ranks.first:
-            self.mirror = self.around.mirror()
+            self.mirror = self.around.mirror(self.display.say)
         self.stop.__enter__()  # after Lightning has installed its own handlers
         self._mark = self._saved_at = time.perf_counter()
 

@@ -188,7 +188,7 @@ def _surroundings(ingredients: Ingredients, run: RunFolder, data: PretrainingDat
         validation=data.validation_batches,
         flops_per_token=lambda length: flops_per_token(ingredients.architecture, length, predicted),
         vocabulary=ingredients.architecture.vocab_size,
-        mirror=lambda: make_mirror(config.logger, run.path, shown, say),
+        mirror=lambda say_above: make_mirror(config.logger, run.path, shown, say_above),
         state=state,
     )
 

@@ -14,7 +14,7 @@ from processes import start, train
 
 from bertlab.config import PretrainConfig
 
-KILLS = 15
+KILLS = 12
 
 
 def only_run(config: PretrainConfig) -> Path:

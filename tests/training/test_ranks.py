@@ -65,7 +65,7 @@ def test_two_ranks_give_the_gradient_of_the_whole_batch(norm: str, make_config: 
 @pytest.mark.kill
 @pytest.mark.slow
 def test_a_signal_to_one_rank_stops_all_of_them(make_config: MakeConfig, tmp_path: Path) -> None:
-    config = make_config(**CHANGES, **{"trainer.devices": 2, "budget.steps": 300})
+    config = make_config(**CHANGES, **{"trainer.devices": 2, "budget.steps": 120})
     ranks = start_ranks(config, tmp_path, world=2, port=free_port())
     while not list(tmp_path.glob("runs/*/metrics.jsonl")) or len(rows_of(config)) < 10:
         time.sleep(0.01)
@@ -82,5 +82,5 @@ def test_a_signal_to_one_rank_stops_all_of_them(make_config: MakeConfig, tmp_pat
         rank.join()
     assert [rank.exitcode for rank in ranks] == [0, 0]
     steps = [row["step"] for row in rows_of(config) if row["split"] == "train"]
-    assert steps == list(range(1, 301))
+    assert steps == list(range(1, 121))
     assert before < len(rows_of(config))
