@@ -12,7 +12,7 @@ from torch import Tensor
 
 from bertlab.config import PretrainConfig
 from bertlab.data.batches import Batch, StepBatch
-from bertlab.data.masking import Masker, Prediction, predict_next, predict_previous
+from bertlab.data.masking import Masker, Prediction, ordinary_only, predict_next, predict_previous
 from bertlab.data.randomness import derive
 from bertlab.data.sampling import Sequences, SequenceSampler
 from bertlab.data.schedule import Stage, TrainingPlan
@@ -36,17 +36,19 @@ class PretrainingData:
         """``predict``: masked, next or previous; ``pair``: whether sequences have a segment B.
 
         Raises:
-            UserError: where the global batch has fewer sequences than there are ranks.
+            UserError: where a rank would have no sequence, or under batch normalisation fewer micro-batches than another.
         """
-        for stage in plan.stages:
-            if stage.sequences < world:
-                raise UserError(
-                    f"A batch of {stage.sequences} sequences (at length {stage.length}) cannot be shared by {world} devices: raise "
-                    "batch.sequences or lower trainer.devices."
-                )
         self._store, self._config, self._plan = store, config, plan
         self._rank, self._world = rank, world
         self._predict, self._pair = predict, pair
+        for stage in plan.stages:
+            # Batch normalisation meets the other ranks in every micro-batch, so there each rank needs as many.
+            if stage.sequences // world < (self._micro_count(stage.sequences) if config.norm.kind == "batch" else 1):
+                raise UserError(
+                    f"A batch of {stage.sequences} sequences (at length {stage.length}) cannot be shared by {world} devices"
+                    + (f" in micro-batches of {config.batch.micro}" if config.batch.micro else "")
+                    + ": raise batch.sequences or batch.micro, or lower trainer.devices."
+                )
         self._next_sentence = config.objective.kind == "mlm_nsp"
         self.training_documents, self.held_out_documents = store.split(config.corpus.held_out)
         self._current: tuple[int, SequenceSampler, Masker] | None = None
@@ -80,12 +82,15 @@ class PretrainingData:
         return StepBatch(step, stage.length, micro_batches, stage.positions, whole.tokens)
 
     def validation_batches(self, length: int) -> list[Batch]:
-        """The share of this rank in the validation at a length: the same held-out sequences, equally masked, whatever the seed."""
+        """The share of this rank in the validation at a length: the same held-out sequences, equally masked, whatever the seed.
+
+        Ordinary words are all that is predicted, also by a left-to-right model, so that each figure compares with the unigram one.
+        """
         key = derive("validation", length)
         sampler = self._sampler(self.held_out_documents, length, key, short_probability=0.0, weighted=False)
         masker = Masker(self._store.vocabulary, self._config.masking, derive(int(key), "masking"))
         sequences = sampler.draw(0, min(self._config.validation.sequences, sampler.epoch_length))
-        prediction = self._predicting(sequences, masker)
+        prediction = ordinary_only(self._predicting(sequences, masker), self._store.vocabulary)
         start, end = share_of(sequences.places.size, self._rank, self._world)
         size = max(1, _VALIDATION_POSITIONS // length)
         whole = _Cut(sequences, prediction, 0, sequences.places.size)
@@ -131,11 +136,15 @@ class PretrainingData:
             return masker.mask(sequences)
         return predict_next(sequences) if self._predict == "next" else predict_previous(sequences)
 
+    def _micro_count(self, sequences: int) -> int:
+        """Micro-batches of every rank, as many on each wherever that is possible."""
+        largest_share = -(-sequences // self._world)
+        return -(-largest_share // (self._config.batch.micro or largest_share))
+
     def _micro_shares(self, sequences: int) -> list[tuple[int, int]]:
         """The ranges of this rank among the global batch's sequences, one a micro-batch, of sizes as equal as can be."""
         start, end = share_of(sequences, self._rank, self._world)
-        largest = self._config.batch.micro or end - start
-        count = -(-(end - start) // largest)
+        count = min(self._micro_count(sequences), end - start)
         return [(start + first, start + last) for first, last in (share_of(end - start, n, count) for n in range(count))]
 
 

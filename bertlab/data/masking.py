@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +48,15 @@ def _predict_neighbour(sequences: Sequences, excluded: Int64s, step: int) -> Pre
     is_predicted[excluded] = False
     predicted = np.flatnonzero(is_predicted)
     return Prediction(sequences.tokens, predicted, sequences.tokens[predicted + step])
+
+
+def ordinary_only(prediction: Prediction, vocabulary: Vocabulary) -> Prediction:
+    """The same without the positions whose target is a special token.
+
+    That a sequence ends at its full length is no knowledge of a language: a perplexity that is set beside the unigram one leaves it out.
+    """
+    kept = np.isin(prediction.targets, vocabulary.ordinary)
+    return replace(prediction, predicted=prediction.predicted[kept], targets=prediction.targets[kept])
 
 
 class Masker:

@@ -211,3 +211,33 @@ def test_shares_are_even_and_complete(count, parts):
     assert [n for first, end in shares for n in range(first, end)] == list(range(count))
     sizes = [end - first for first, end in shares]
     assert max(sizes) - min(sizes) <= 1
+
+
+@pytest.mark.parametrize(("sequences", "world", "micro"), [(7, 2, 3), (256, 3, 85), (100, 8, 12), (24, 5, None)])
+def test_every_rank_has_as_many_micro_batches(store, sequences, world, micro):
+    counts = {len(data(store, config(sequences=sequences, micro=micro), rank, world)[0].micro_batches) for rank in range(world)}
+    assert len(counts) == 1
+    largest = max(
+        batch.sequences
+        for rank in range(world)
+        for batch in data(store, config(sequences=sequences, micro=micro), rank, world)[0].micro_batches
+    )
+    assert micro is None or largest <= micro
+
+
+def test_batch_norm_refuses_unequal_numbers_of_micro_batches(store):
+    made = config(sequences=7, micro=1)
+    assert [len(data(store, made, rank, 2)[0].micro_batches) for rank in range(2)] == [3, 4]
+    made.norm.kind = "batch"
+    with pytest.raises(UserError, match="micro-batches of 1"):
+        data(store, made, 0, 2)
+
+
+@pytest.mark.parametrize(("kind", "predict", "step"), [("ltr", "next", 1), ("rtl", "previous", -1)])
+def test_validation_predicts_every_ordinary_word_and_nothing_else(store, kind, predict, step):
+    flat = joined(validation(store, config(kind), predict=predict))
+    tokens, ordinary = np.array(flat["tokens"]), set(store.vocabulary.ordinary.tolist())
+    # By hand: a word's neighbour in its sequence predicts it; each sequence opens with a special token and closes with one.
+    expected = [index - step for index, token in enumerate(tokens.tolist()) if token in ordinary]
+    assert sorted(flat["predicted"]) == expected
+    assert tokens[np.array(flat["predicted"]) + step].tolist() == flat["targets"]
