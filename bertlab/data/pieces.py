@@ -24,7 +24,7 @@ KINDS = ("builtin", "text", "sentences", "wikiextractor", "jsonl", "parquet", "h
 PIECE_BYTES = 1 << 24
 _SMALLEST_PIECE = 1 << 20
 _PIECES_AIMED_AT = 64  # so that a small corpus, too, keeps every core busy to the end
-_COMPRESSION = 4  # how many times larger a compressed file is inside, roughly
+COMPRESSION = 4  # how many times larger a compressed file is inside, roughly
 
 Opens = Callable[[bytes, bytes], bool]  # whether a document starts with a line, given the line before it
 _OPENS: dict[str, Opens] = {"sentences": opens_sentences, "wikiextractor": opens_wikiextractor, "jsonl": opens_record}
@@ -101,7 +101,7 @@ def _parted(path: str, kind: str, size: int) -> Iterator[tuple[Part, int]]:
     """The parts of a file with the bytes that each is expected to hold."""
     whole = size_of(path)
     if is_compressed(path):
-        yield Part(path), whole * _COMPRESSION
+        yield Part(path), whole * COMPRESSION
     elif kind == "parquet":
         groups = row_groups(path)
         if groups is None:

@@ -41,7 +41,7 @@ from bertlab.data.encoding import SUMMARY, EncodingTask, encode_piece
 from bertlab.data.fingerprints import source_fingerprint
 from bertlab.data.joining import JoiningTask, NamedPart, join_parts
 from bertlab.data.lines import Part
-from bertlab.data.pieces import PIECE_BYTES, Piece, pieces, sources_of
+from bertlab.data.pieces import COMPRESSION, PIECE_BYTES, Piece, pieces, sources_of
 from bertlab.data.progress import progress_bar
 from bertlab.data.store import FORMAT, TokenStore, read_manifest
 from bertlab.data.tokenizer import Vocabulary, given_vocabulary
@@ -53,7 +53,6 @@ from bertlab.files import sync_folder, write_atomically
 Say = Callable[[str], None]
 MANY_REPETITIONS = 0.1  # of the documents: from here on a warning is given
 LEAST_VOCABULARY = 16
-COMPRESSION = 4  # how many times larger a compressed file is inside, roughly
 
 
 def to_standard_error(line: str) -> None:
@@ -228,7 +227,7 @@ class Preparation:
         made_from = {**self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint}
         named = [NamedPart(part, piece.source, *self.filters[piece.source]) for part, piece in zip(parts, self.pieces, strict=True)]
         target.mkdir()
-        with progress_bar("Joining", sum(self.sizes), self.progress) as bar:
+        with progress_bar("Joining", sum(self.sizes), self.progress, self.say) as bar:
             join_parts(JoiningTask(named, tokenizer, vocabulary.size, target, made_from), bar.advance)
         self._refuse_empty(target)
         os.rename(target, folder)
@@ -250,7 +249,7 @@ class Preparation:
         """Do ``task`` with all ``items`` in processes, under a progress bar; returns the results by the items' numbers."""
         order = sorted(range(len(items)), key=lambda number: -sizes[number])  # so that no core waits at the end for a long one
         results = {}
-        with progress_bar(title, sum(sizes), self.progress) as bar, Workers(self.workers) as pool:
+        with progress_bar(title, sum(sizes), self.progress, self.say) as bar, Workers(self.workers) as pool:
             for place, result in pool.run(task, [items[number] for number in order], bar.advance):
                 results[order[place]] = result
                 bar.finish(sizes[order[place]])

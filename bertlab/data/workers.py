@@ -10,11 +10,14 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import signal
+import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
+from types import ModuleType
 from typing import Any, Self
 
 from bertlab.errors import UserError
@@ -78,7 +81,8 @@ class Workers:
         for _ in range(count):
             ours, theirs = context.Pipe()
             process = context.Process(target=_serve, args=(theirs, threads), daemon=True)
-            process.start()
+            with _script_hidden():
+                process.start()
             theirs.close()  # so that the child's end closes with the child
             self._processes[ours] = process
 
@@ -93,6 +97,17 @@ class Workers:
                 "from there, with more memory or on fewer cores if the machine ran out of memory."
             ) from error
         return message
+
+
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Keeps a child from importing the script that runs: it needs nothing of it, and without a ``__main__`` guard would run it anew."""
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 def _how(exit_code: int | None) -> str:

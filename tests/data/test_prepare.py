@@ -272,18 +272,17 @@ def test_disk_that_takes_nothing_is_said(
 # Real processes
 
 SCRIPT = """
-import json, sys
+import sys
 from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
-from bertlab.data.prepare import Preparation, prepare
-if __name__ == "__main__":
-    path, vocab, size, cache = sys.argv[1:]
-    tokenizer = TokenizerConfig(path=vocab or None, vocab_size=int(size))
-    try:
-        store = prepare(CorpusConfig(kind="sentences", path=path), tokenizer, PathsConfig(cache=cache), workers=2)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    print(store.folder)
-"""
+from bertlab.data.prepare import prepare
+path, vocab, size, cache = sys.argv[1:]
+tokenizer = TokenizerConfig(path=vocab or None, vocab_size=int(size))
+try:
+    store = prepare(CorpusConfig(kind="sentences", path=path), tokenizer, PathsConfig(cache=cache), workers=2)
+except KeyboardInterrupt:
+    sys.exit(130)
+print(store.folder)
+"""  # no guard by __name__: the processes must not run the script anew
 
 
 def start(folder: Path, corpus: CorpusConfig, vocab: TokenizerConfig, cache: Path) -> subprocess.Popen[str]:
