@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -60,6 +61,8 @@ def _hashes(files: list[str], cache: Path) -> list[str]:
 def _file_hash(path: str, cache: Path) -> str:
     try:
         state = os.stat(path)
+        if not stat.S_ISREG(state.st_mode):  # opening a pipe would wait for its writer
+            return "unreadable: not a regular file"
         if state.st_size < _MEMOISED_FROM:
             return _read_hash(path)
         known = [os.path.abspath(path), state.st_size, state.st_mtime_ns]

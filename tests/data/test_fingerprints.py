@@ -86,3 +86,10 @@ def test_cache_folder_is_the_given_one_else_the_environments_else_the_users(tmp_
     monkeypatch.delenv("BERTLAB_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     assert cache_folder() == tmp_path / "user" / "bertlab"
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "text").write_text("words")
+    corpus = CorpusConfig(kind="text", path=str(tmp_path))
+    assert source_fingerprint(corpus, PathsConfig(cache=str(tmp_path / "cache"))) != ""
