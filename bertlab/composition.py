@@ -100,7 +100,7 @@ def _run_hydra(task: Callable[[DictConfig], None], arguments: Arguments, overrid
         with _command_line([sys.argv[0], *arguments.hydra_flags(), *quiet, *overrides]), _errors_as_exceptions():
             try:
                 hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=primary)(task)()
-            except (HydraException, OmegaConfBaseException, YAMLError) as error:
+            except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
                 raise _as_user_error(error) from error
 
 

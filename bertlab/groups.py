@@ -84,13 +84,13 @@ def _read(folders: Sequence[Path], name: str) -> list[Any]:
 def _load(file: Path) -> Any:
     try:
         return yaml.safe_load(file.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"Cannot read {file}: {' '.join(str(error).split())}.") from error
 
 
 def _leading_comments(file: Path) -> Iterator[str]:
     """The lines of the comment that opens a file, without their ``#``."""
-    with file.open(encoding="utf-8") as lines:
+    with file.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             if not line.startswith("#"):
                 return

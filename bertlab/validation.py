@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import math
+import os
 from collections.abc import Callable, Iterable
 from functools import reduce
 from pathlib import Path
@@ -62,10 +63,11 @@ _POSITIVE = [
 _NOT_NEGATIVE = ("optimizer.weight_decay", "trainer.workers", "seed")
 _BELOW_ONE = ("model.dropout", "model.attention_dropout", "optimizer.beta1", "optimizer.beta2", "optimizer.warmup")
 _SHARES = ("masking.rate", "masking.mask", "masking.keep", "masking.random", "masking.zero", "masking.noise", "batch.short_probability")
+_HEEDED_BY = {"column": ("jsonl", "parquet", "huggingface"), "split": ("huggingface",), "subset": ("huggingface",)}
 _CORRUPTIONS = ("mask", "keep", "random", "zero", "noise")
 
 _LEAST_VOCABULARY = 100  # an alphabet and its continuations alone are about as many
-_LEAST_LENGTH = {"single": 3, "pair": 5}  # [CLS] word [SEP], [CLS] word [SEP] word [SEP]
+_LEAST_LENGTH = {"single": 4, "pair": 5}  # two words beside [CLS] and [SEP], or beside [CLS], [SEP] and [SEP]
 _TOLERANCE = 1e-6  # of sums of shares that a user wrote in decimals
 
 
@@ -78,6 +80,18 @@ def validate(config: PretrainConfig) -> list[str]:
     Raises:
         UserError: the first thing found wrong.
     """
+    validate_training(config)
+    _check_corpus(config.corpus, "corpus")
+    _check_tokenizer(config)
+    return list(_warnings(config))
+
+
+def validate_training(config: PretrainConfig) -> None:
+    """The same for the model and its training alone, whatever there is to read.
+
+    Raises:
+        UserError: the first thing found wrong.
+    """
     _check_words(config)
     _check_numbers(config)
     _check_model(config)
@@ -86,9 +100,6 @@ def validate(config: PretrainConfig) -> list[str]:
     _check_lengths(config)
     _check_batch(config)
     _check_budget(config)
-    _check_corpus(config.corpus, "corpus")
-    _check_tokenizer(config)
-    return list(_warnings(config))
 
 
 def segments_of(config: PretrainConfig) -> str:
@@ -244,11 +255,23 @@ def _check_corpus(corpus: CorpusConfig, key: str) -> None:
         )
     if not (math.isfinite(corpus.weight) and corpus.weight > 0):
         raise UserError(f"{key}.weight={corpus.weight} must be more than 0: leave a source out that shall not be read.")
-    if corpus.subset is not None and corpus.kind != "huggingface":
-        raise UserError(f"{key}.subset={corpus.subset} is of {key}.kind=huggingface only: leave it out.")
+    _check_reading(corpus, key)
     _check_filter(corpus, key)
     _check_sources(corpus, key)
     _check_path(corpus, key)
+
+
+def _check_reading(corpus: CorpusConfig, key: str) -> None:
+    """What only some readers heed is not given to others."""
+    default = CorpusConfig()
+    for name, kinds in _HEEDED_BY.items():
+        value = getattr(corpus, name)
+        if value != getattr(default, name) and corpus.kind not in kinds:
+            whose = " and ".join(f"{key}.kind={kind}" for kind in kinds)
+            hint = f"give it to the sources, as {key}.sources.NAME.{name}" if corpus.kind == "mixture" else "leave it out"
+            raise UserError(f"{key}.{name}={value} is of {whose} only: {hint}.")
+    if corpus.kind == "mixture" and corpus.sentence_splitting != "auto":
+        raise UserError(f"Sources split sentences each in its way: set {key}.sources.NAME.sentence_splitting={corpus.sentence_splitting}.")
 
 
 def _check_filter(corpus: CorpusConfig, key: str) -> None:
@@ -270,6 +293,8 @@ def _check_sources(corpus: CorpusConfig, key: str) -> None:
     for name, source in corpus.sources.items():
         if source.kind == "mixture":
             raise UserError(f"{key}.sources.{name} is a mixture itself: list its sources in {key}.sources.")
+        if source.held_out != CorpusConfig().held_out:
+            raise UserError(f"{key}.sources.{name}.held_out={source.held_out}: one share holds for the whole mixture: set {key}.held_out.")
         _check_corpus(source, f"{key}.sources.{name}")
 
 
@@ -292,8 +317,8 @@ def _others(*excluded: str) -> str:
 
 
 def _is_there(path: str) -> bool:
-    expanded = Path(path).expanduser()
-    return expanded.exists() or next(glob.iglob(str(expanded), recursive=True), None) is not None
+    expanded = os.path.expanduser(path)  # unlike pathlib's, it and exists() raise nothing
+    return os.path.exists(expanded) or next(glob.iglob(expanded, recursive=True), None) is not None
 
 
 def _check_tokenizer(config: PretrainConfig) -> None:
@@ -301,7 +326,7 @@ def _check_tokenizer(config: PretrainConfig) -> None:
     if tokenizer.path == "":
         raise UserError("tokenizer.path is empty: name a vocab.txt, a tokenizer.json or a Hugging Face folder.")
     if tokenizer.path is not None:
-        if not Path(tokenizer.path).expanduser().exists():
+        if not os.path.exists(os.path.expanduser(tokenizer.path)):
             raise UserError(f"tokenizer.path={tokenizer.path}: there is no such file or folder (seen from {Path.cwd()}).")
     elif tokenizer.vocab_size < _LEAST_VOCABULARY:
         raise UserError(f"tokenizer.vocab_size={tokenizer.vocab_size} is too small to spell words with: at least {_LEAST_VOCABULARY}.")

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import bertlab
 from bertlab.arguments import parse_arguments
 from bertlab.config import PathsConfig
+from bertlab.data.workers import available_cores
 from bertlab.errors import UserError
 
 if TYPE_CHECKING:
@@ -89,14 +90,9 @@ def _machine() -> dict[str, str]:
     memory = psutil.virtual_memory()
     return {
         "system": platform.platform(),
-        "cores": f"{usable_cores()} usable of {os.cpu_count()}",
+        "cores": f"{available_cores()} usable of {os.cpu_count()}",
         "memory": f"{memory.available / _GIB:.1f} GiB free of {memory.total / _GIB:.1f}",
     }
-
-
-def usable_cores() -> int:
-    """The cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _computing() -> dict[str, str]:
@@ -109,7 +105,7 @@ def _computing() -> dict[str, str]:
     advice = "try trainer.precision=bf16 for wide models" if ratio > 1.5 else "keep trainer.precision=fp32"
     return {
         **found,
-        "trainer=auto": "GPU 0" if gpus else f"the CPU, {usable_cores()} threads",
+        "trainer=auto": "GPU 0" if gpus else f"the CPU, {available_cores()} threads",
         "bf16": f"{ratio:.1f} times the speed of fp32 on the {'GPU' if gpus else 'CPU'} in a large matrix product: {advice}",
     }
 

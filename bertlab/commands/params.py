@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.arguments import parse_arguments
 from bertlab.config import PretrainConfig
-from bertlab.validation import is_masked
+from bertlab.validation import is_masked, validate_training
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,8 +38,9 @@ def costs_of(config: PretrainConfig) -> dict[str, Any]:
     """Parameters part by part, and training FLOPs and memory at every length of the schedule; plain values.
 
     Raises:
-        UserError: a model of that shape cannot be built, or the schedule is none.
+        UserError: the configuration cannot be meant.
     """
+    validate_training(config)
     from bertlab.data.schedule import plan_training
     from bertlab.models.architecture import Architecture
     from bertlab.models.size import flops_per_token, memory_estimate, parameter_table

@@ -15,7 +15,7 @@ def cache_folder(paths: PathsConfig | None = None) -> Path:
     """
     given = (paths.cache if paths else None) or os.environ.get("BERTLAB_CACHE")
     if given:
-        folder = Path(given).expanduser()
+        folder = Path(os.path.expanduser(given))  # pathlib's own raises where there is no such user
     else:
         from platformdirs import user_cache_path
 

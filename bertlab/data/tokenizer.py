@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from functools import cached_property
 from pathlib import Path
@@ -126,7 +127,7 @@ def given_vocabulary(path: str, lowercase: bool) -> Vocabulary:
     """
     if not path:
         raise UserError("tokenizer=file needs tokenizer.path: a vocab.txt, a tokenizer.json or a Hugging Face folder.")
-    place = Path(path).expanduser()
+    place = Path(os.path.expanduser(path))
     if place.is_dir():
         if (place / "tokenizer.json").is_file():
             return Vocabulary.load(place / "tokenizer.json")

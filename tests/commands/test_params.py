@@ -9,6 +9,7 @@ import pytest
 from bertlab.arguments import parse_arguments
 from bertlab.commands.params import costs_of, run
 from bertlab.composition import compose
+from bertlab.errors import UserError
 
 PUBLISHED = {  # embeddings, encoder and pooler of the published architectures, at their vocabulary of 30,522
     "tiny": 4_385_920,
@@ -77,3 +78,17 @@ def test_nothing_heavy_is_loaded() -> None:
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
     assert finished.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize(
+    "word", ["trainer.devices=0", "model.layers=0", "model.hidden=-4", "batch.length=1000", "masking.rate=2", "batch.micro=0"]
+)
+def test_what_cannot_be_trained_has_no_costs(word: str) -> None:
+    (job,) = compose(parse_arguments([word, "lengths=constant"]))
+    with pytest.raises(UserError, match=word.partition("=")[0]):
+        costs_of(job.config)
+
+
+def test_costs_need_no_text() -> None:
+    (job,) = compose(parse_arguments(["corpus=text"]))
+    assert costs_of(job.config)["total"] > 0
