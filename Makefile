@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup test lint types tests demo bench clean
+.PHONY: setup test lint types tests demo clean
 
 setup: .venv/ready
 

@@ -1,1 +1,1 @@
-
+"""Data: from raw text to the batches that models are fed."""
