@@ -80,7 +80,21 @@ def test_a_uniform_prediction_costs_the_logarithm_of_the_vocabulary() -> None:
     states, weight, bias = torch.zeros(5, 4), torch.randn(32, 4), torch.zeros(32)
     loss, correct = linear_cross_entropy(states, weight, bias, torch.arange(5), 5.0)
     assert loss.item() == pytest.approx(math.log(32), rel=1e-6)
-    assert correct == 5  # a tie is won
+    assert correct == 1  # the first of equals is what such a model says
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 30), st.integers(2, 40), st.integers(1, 90), st.integers(0, 1000))
+def test_of_equals_the_first_is_said(rows: int, vocabulary: int, block: int, seed: int) -> None:
+    """Logits of few values tie everywhere, within blocks of columns and across them."""
+    generator = torch.Generator().manual_seed(seed)
+    states, weight = torch.ones(rows, 1), torch.randint(2, (vocabulary, 1), generator=generator).float()
+    bias, targets = torch.randint(2, (vocabulary,), generator=generator).float(), torch.randint(vocabulary, (rows,), generator=generator)
+    targets[0] = F.linear(states, weight, bias)[0].argmax()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cross_entropy, "BLOCK_ON_CPU", block)
+        _, correct = linear_cross_entropy(states, weight, bias, targets, 1.0)
+    assert correct == (F.linear(states, weight, bias).argmax(1) == targets).sum() > 0
 
 
 def test_no_prediction_is_no_loss() -> None:
