@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -37,12 +38,16 @@ class Batch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """The same batch on ``device``."""
-        moved = {f.name: v.to(device, non_blocking=non_blocking) for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}
-        return replace(self, **moved)
+        return self._with_each(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
     def pin_memory(self) -> Self:
         """The same batch in page-locked memory, so that copies to a GPU overlap with its work."""
-        return replace(self, **{f.name: v.pin_memory() for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)})
+        return self._with_each(Tensor.pin_memory)
+
+    def _with_each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        """A copy with ``change`` applied to every tensor."""
+        changed: dict[str, Any] = {f.name: change(v) for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)}
+        return replace(self, **changed)
 
 
 @dataclass

@@ -83,7 +83,8 @@ class Chunk:
 
 def starts(lengths: NDArray[Any]) -> NDArray[np.int64]:
     """Where each of the runs of these ``lengths`` (k,) starts: (k,)."""
-    return np.cumsum(lengths, dtype=np.int64) - lengths
+    ends: NDArray[np.int64] = np.cumsum(lengths, dtype=np.int64)
+    return ends - lengths
 
 
 def chunks(part: Part) -> Iterator[Chunk]:
