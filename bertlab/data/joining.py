@@ -83,8 +83,8 @@ class Chunk:
 
 def starts(lengths: NDArray[Any]) -> NDArray[np.int64]:
     """Where each of the runs of these ``lengths`` (k,) starts: (k,)."""
-    ends: NDArray[np.int64] = np.cumsum(lengths, dtype=np.int64)
-    return ends - lengths
+    result: NDArray[np.int64] = np.cumsum(lengths, dtype=np.int64) - lengths
+    return result
 
 
 def chunks(part: Part) -> Iterator[Chunk]:
