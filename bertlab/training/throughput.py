@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import platform
+import re
 import sys
 import time
 from dataclasses import dataclass, field
@@ -25,8 +26,10 @@ from bertlab.training.metrics import Row
 GPU_PEAKS = {
     "B200": (2250.0, 75.0),
     "GH200": (989.0, 67.0),
+    "H200 NVL": (835.0, 60.0),
     "H200": (989.0, 67.0),
     "H100 PCIe": (756.0, 51.0),
+    "H100 NVL": (835.0, 60.0),
     "H100": (989.0, 67.0),
     "A100": (312.0, 19.5),
     "A40": (149.7, 37.4),
@@ -39,15 +42,23 @@ GPU_PEAKS = {
     "V100": (15.7, 15.7),  # no bf16 units
     "T4": (8.1, 8.1),
 }
+# Cards and parts of cards that bear the name of another and do not reach its rate.
+OTHER_CARDS = re.compile(r"\b(Laptop|Mobile|Max-Q|MIG|Ti|SUPER|D)\b")
 
 
 def peak_flops(device: torch.device, precision: str) -> float | None:
     """FLOPs a second of one device at ``precision`` (fp32 | bf16); None for a GPU that the table lacks."""
     if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
-        known = next((peaks for key, peaks in GPU_PEAKS.items() if key in name), None)
-        return None if known is None else known[0 if precision == "bf16" else 1] * 1e12
+        return gpu_peak(torch.cuda.get_device_name(device), precision)
     return measured_cpu_peak(precision, torch.get_num_threads())
+
+
+def gpu_peak(name: str, precision: str) -> float | None:
+    """The data sheet's FLOPs a second of the GPU that calls itself ``name``; None where the table lacks it."""
+    known = next((peaks for key, peaks in GPU_PEAKS.items() if re.search(rf"\b{key}\b", name)), None)
+    if known is None or OTHER_CARDS.search(name):
+        return None
+    return known[0 if precision == "bf16" else 1] * 1e12
 
 
 @functools.cache
