@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -33,7 +34,11 @@ class Embeddings(nn.Module):
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """(T,) ids → (T, H), and the word table (V, H) for the output embedding, see ``_Shared``."""
-        words, table = _Shared.apply(self.words.weight, batch.tokens)  # type: ignore[no-untyped-call]
+        table: Tensor = self.words.weight
+        if batch.tokens.is_cuda:  # where a pass over the table costs nothing, and torch.compile may be at work
+            words = F.embedding(batch.tokens, table)
+        else:
+            words, table = _Shared.apply(table, batch.tokens)  # type: ignore[no-untyped-call]
         x = self._corrupted(words, batch)
         if self.positions is not None:
             x = x + self.positions(batch.positions)
