@@ -10,17 +10,23 @@ from __future__ import annotations
 import netrc
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
+
+import psutil
 
 from bertlab.config import LoggerConfig
 from bertlab.training.metrics import Row
 
 START_SECONDS = 15.0  # how long the server may take to answer at first
 FINISH_SECONDS = 60.0  # how long the end of a run waits for the last rows to be sent
+TEARDOWN_SECONDS = 5.0  # how long wandb may take to give up what it has open
+NO_LOGIN = "there is no login (wandb login, or WANDB_API_KEY): the mirror is kept offline in the run's folder."
 
 
 class NoMirror:
@@ -39,6 +45,7 @@ class WandbMirror:
     def __init__(self, config: LoggerConfig, folder: Path, values: dict[str, Any], say: Callable[[str], None]) -> None:
         """Begin in the background. ``values`` is the configuration to show beside the curves."""
         self._say = say
+        self._ended = False  # as wandb itself sees it
         self._rows: queue.SimpleQueue[Row | tuple[int, Row]] = queue.SimpleQueue()
         self._settings: dict[str, Any] = {
             "project": config.project,
@@ -49,7 +56,7 @@ class WandbMirror:
             "name": folder.name,
             "resume": "allow",
             "dir": str(folder),
-            "mode": mode(),
+            "mode": mode(say),
             "config": values,
         }
         # A daemon, so that a server that never answers cannot keep the process from ending.
@@ -61,11 +68,16 @@ class WandbMirror:
         self._rows.put(row)
 
     def finish(self, exit_code: int, summary: Row | None = None) -> None:
-        """End the wandb run with the command's exit code and its final figures; waits a minute at most."""
+        """End the wandb run with the command's exit code and its final figures; waits a minute at most, here and at the exit."""
         self._rows.put((exit_code, summary or {}))
-        self._thread.join(FINISH_SECONDS)
-        if self._thread.is_alive():
-            self._say("Weights & Biases did not answer in time; the run's folder has everything.")
+        try:
+            self._thread.join(FINISH_SECONDS)
+            if self._thread.is_alive():
+                self._say("Weights & Biases did not answer in time; the run's folder has everything.")
+        finally:  # also where a second Ctrl-C ends the waiting
+            if not self._ended:
+                self._say = lambda line: None  # what follows from giving up is no news
+                _abandon_wandb()
 
     def _mirror(self) -> None:
         try:
@@ -75,6 +87,7 @@ class WandbMirror:
             exit_code, summary = entry
             run.summary.update(summary)
             run.finish(exit_code=exit_code)
+            self._ended = True
         except BaseException as error:  # also SystemExit: nothing that happens to the mirror may touch the run
             self._say(f"The Weights & Biases mirror stopped ({_first_line(error)}); metrics.jsonl goes on.")
 
@@ -100,11 +113,19 @@ def make_mirror(config: LoggerConfig, folder: Path, values: dict[str, Any], say:
     return WandbMirror(config, folder, values, say) if config.kind == "wandb" else NoMirror()
 
 
-def mode() -> str:
-    """WANDB_MODE where it is set; else online with a login (WANDB_API_KEY, or the server's entry in the netrc file), offline without."""
-    if chosen := os.environ.get("WANDB_MODE"):
+def mode(say: Callable[[str], None]) -> str:
+    """Online with a login (WANDB_API_KEY, or the server's entry in the netrc file), offline without; another WANDB_MODE holds.
+
+    Online without a login, wandb would ask for one and wait: it is offline too, and ``say`` hears of it.
+    """
+    chosen = os.environ.get("WANDB_MODE")
+    if chosen and chosen != "online":
         return chosen
-    return "online" if os.environ.get("WANDB_API_KEY") or _has_login() else "offline"
+    if os.environ.get("WANDB_API_KEY") or _has_login():
+        return "online"
+    if chosen:
+        say(f"WANDB_MODE=online, but {NO_LOGIN}")
+    return "offline"
 
 
 def _has_login() -> bool:
@@ -116,6 +137,26 @@ def _has_login() -> bool:
         except (OSError, netrc.NetrcParseError):
             continue
     return False
+
+
+def _abandon_wandb() -> None:
+    """End wandb's own process, which may wait for a server without end, and with it the waiting for it when this process exits."""
+    wandb = sys.modules.get("wandb")
+    if wandb is None:
+        return
+    for child in psutil.Process().children():
+        with suppress(psutil.Error):
+            if child.name().startswith("wandb-core"):
+                child.kill()
+    # Else it would be torn down at the exit, with a traceback about the process that is gone.
+    thread = threading.Thread(target=_tear_down, args=(wandb,), daemon=True)
+    thread.start()
+    thread.join(TEARDOWN_SECONDS)
+
+
+def _tear_down(wandb: Any) -> None:
+    with suppress(Exception):
+        wandb.teardown()
 
 
 def _first_line(error: BaseException) -> str:

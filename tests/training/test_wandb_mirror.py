@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 import time
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from bertlab.config import LoggerConfig
+from bertlab.training import wandb_mirror
 from bertlab.training.wandb_mirror import NoMirror, WandbMirror, make_mirror, mode
 
 ROWS: list[dict[str, Any]] = [
@@ -24,12 +26,15 @@ class FakeRun:
         self.rows: list[tuple[int, dict[str, Any]]] = []
         self.summary: dict[str, Any] = {}
         self.exit_code: int | None = None
+        self.answers = threading.Event()  # what the server does
+        self.answers.set()
 
     def log(self, row: dict[str, Any], step: int) -> None:
         self.rows.append((step, row))
 
     def finish(self, exit_code: int) -> None:
         self.exit_code = exit_code
+        self.answers.wait()
 
 
 class FakeWandb(ModuleType):
@@ -41,12 +46,13 @@ class FakeWandb(ModuleType):
         self.asked: list[dict[str, Any]] = []
         self.run = FakeRun()
         self.threads: list[str] = []
+        self.torn_down = 0
 
     def Settings(self, **values: Any) -> dict[str, Any]:
         return values
 
     def teardown(self) -> None:
-        pass
+        self.torn_down += 1
 
     def init(self, **values: Any) -> FakeRun:
         self.asked.append(values)
@@ -65,15 +71,27 @@ def no_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_online_with_a_login_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert mode() == "offline"
+    assert mode(pytest.fail) == "offline"
     (tmp_path / ".netrc").write_text("machine api.wandb.ai login user password secret\n")
-    assert mode() == "online"
+    assert mode(pytest.fail) == "online"
     monkeypatch.setenv("WANDB_BASE_URL", "https://wandb.example.org")
-    assert mode() == "offline"
+    assert mode(pytest.fail) == "offline"
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
-    assert mode() == "online"
+    assert mode(pytest.fail) == "online"
     monkeypatch.setenv("WANDB_MODE", "disabled")
-    assert mode() == "disabled"
+    assert mode(pytest.fail) == "disabled"
+
+
+def test_nobody_is_asked_for_a_login(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("WANDB_MODE", "online")
+    monkeypatch.setitem(sys.modules, "wandb", fake := FakeWandb())
+    said: list[str] = []
+    WandbMirror(LoggerConfig(), tmp_path, {}, said.append).finish(0)
+    assert [asked["mode"] for asked in fake.asked] == ["offline"]
+    assert len(said) == 1
+    assert "no login" in said[0]
+    monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
+    assert mode(pytest.fail) == "online"
 
 
 @pytest.mark.parametrize("code", [0, 1, 130])
@@ -132,6 +150,43 @@ def test_a_broken_mirror_is_said_once_and_never_raised(monkeypatch: pytest.Monke
     mirror.finish(1)
     assert len(said) == 1
     assert isinstance(make_mirror(LoggerConfig(kind="none"), tmp_path, {}, pytest.fail), NoMirror)
+
+
+def test_a_server_that_stalls_is_left_at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "wandb", fake := FakeWandb())
+    monkeypatch.setattr(wandb_mirror, "FINISH_SECONDS", 0.2)
+    fake.run.answers.clear()
+    said: list[str] = []
+    mirror = WandbMirror(LoggerConfig(), tmp_path, {}, said.append)
+    mirror.finish(0)
+    assert fake.torn_down == 1
+    assert len(said) == 1
+    assert "did not answer" in said[0]
+    fake.run.answers.set()
+
+
+STALLED = """
+import signal, sys, time
+from pathlib import Path
+import psutil
+from bertlab.config import LoggerConfig
+from bertlab.training import wandb_mirror
+run = Path(sys.argv[1])
+mirror = wandb_mirror.WandbMirror(LoggerConfig(), run, {}, lambda line: print(line, file=sys.stderr))
+while not list(run.glob("wandb/*/*.wandb")):
+    time.sleep(0.05)
+(service,) = [child for child in psutil.Process().children() if child.name() == "wandb-core"]
+service.send_signal(signal.SIGSTOP)  # from here on it answers nothing
+wandb_mirror.FINISH_SECONDS = 1.0
+mirror.finish(0)
+"""
+
+
+@pytest.mark.slow
+def test_the_real_library_cannot_keep_the_process_from_ending(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", STALLED, str(tmp_path)], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0
+    assert ended.stderr.splitlines() == ["Weights & Biases did not answer in time; the run's folder has everything."]
 
 
 @pytest.mark.slow
