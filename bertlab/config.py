@@ -179,7 +179,8 @@ class TrainerConfig:
     accelerator: str = "auto"  # auto | cpu | gpu
     devices: int = 1
     precision: str = "fp32"  # fp32 | bf16
-    compile: bool = False  # torch.compile, on a GPU
+    compile: bool = False  # torch.compile of a transformer's blocks, on a GPU
+    deterministic: bool = True  # on a GPU the same bits twice, at some cost in speed; a CPU always gives them
     threads: int | None = None  # of a CPU run; None: every core
     workers: int | None = None  # processes that make batches; None: 0 on a CPU, 4 on a GPU
     log_every: int = 50  # steps between lines of metrics.jsonl

@@ -23,7 +23,7 @@ def run(words: list[str]) -> int:
         return show_help("evaluate", arguments)
     checkpoints = _taken(arguments, "checkpoint")
     if not checkpoints:
-        raise UserError("evaluate needs checkpoint=RUN: a run's id or its folder.")
+        raise UserError("evaluate needs checkpoint=RUN: a run's id or its folder, or a file of weights that it has kept.")
     if len(checkpoints) > 1 and not arguments.multirun:
         raise UserError("checkpoint names several runs: add -m to evaluate one after the other.")
     _refuse_what_is_fixed(arguments)
@@ -32,22 +32,22 @@ def run(words: list[str]) -> int:
 
 def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
     """Evaluate one run, under its own configuration with the command's overrides on top."""
-    from bertlab.training.run_folder import find_run
+    from bertlab.training.run_folder import find_checkpoint
 
-    run_folder = find_run(checkpoint, _runs_folder(arguments))
+    run_folder, weights = find_checkpoint(checkpoint, _runs_folder(arguments))
     folder = run_folder.path
 
     def evaluate_run(config: PretrainConfig) -> Path:
-        _evaluate(folder, config)
+        _evaluate(folder, config, weights)
         return folder
 
     return run_jobs("evaluate", arguments, evaluate_run, base=asdict(run_folder.read_config()), words=(f"checkpoint={checkpoint}",))
 
 
-def _evaluate(folder: Path, config: PretrainConfig) -> None:
+def _evaluate(folder: Path, config: PretrainConfig, weights: Path | None) -> None:
     from bertlab.training.evaluate import evaluate
 
-    evaluate(folder, config)
+    evaluate(folder, config, weights)
 
 
 def _taken(arguments: Arguments, key: str) -> list[str]:

@@ -41,17 +41,16 @@ class TokenBatchNorm(nn.BatchNorm1d):
         if _world_size() > 1:
             return self._synchronised(x)
         assert self.num_batches_tracked is not None
+        assert self.momentum is not None
         self.num_batches_tracked += 1
-        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, self._share(), self.eps)
-
-    def _share(self) -> float:
-        return 0.1 if self.momentum is None else self.momentum
+        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum, self.eps)
 
     def _synchronised(self, x: Tensor) -> Tensor:
         """As above with the tokens of every rank. ``nn.SyncBatchNorm`` would do it on GPUs only."""
         assert self.num_batches_tracked is not None
         assert self.running_mean is not None
         assert self.running_var is not None
+        assert self.momentum is not None
         sums = _sum_over_ranks(torch.cat((x.sum(0), x.new_tensor([x.shape[0]]))))  # (H + 1,)
         count = sums[-1]
         mean = sums[:-1] / count
@@ -59,8 +58,8 @@ class TokenBatchNorm(nn.BatchNorm1d):
         variance = _sum_over_ranks(centred.square().sum(0)) / count
         with torch.no_grad():
             self.num_batches_tracked += 1
-            self.running_mean.lerp_(mean, self._share())
-            self.running_var.lerp_(variance * (count / (count - 1).clamp(min=1)), self._share())
+            self.running_mean.lerp_(mean, self.momentum)
+            self.running_var.lerp_(variance * (count / (count - 1).clamp(min=1)), self.momentum)
         scale: Tensor = torch.rsqrt(variance + self.eps) * self.weight
         return centred * scale + self.bias
 

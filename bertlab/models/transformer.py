@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from torch import Tensor, nn
 
 from bertlab.data.batches import Batch
@@ -63,3 +66,13 @@ class Transformer(nn.Module):
         for layer in self.layers:
             x = layer(x, plan)
         return x if self.norm is None else self.norm(x)
+
+    def compile_blocks(self, **options: Any) -> None:
+        """Have PyTorch compile the blocks with ``torch.compile``'s options; parameters keep their names.
+
+        Attention is left out: its kernels are fused already, and what they are told differs from batch to batch.
+        """
+        for layer in self.layers:
+            attention = layer.get_submodule("attention")
+            attention.forward = torch.compiler.disable(attention.forward)  # type: ignore[method-assign]
+            layer.compile(dynamic=True, **options)

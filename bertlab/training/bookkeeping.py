@@ -24,14 +24,13 @@ from bertlab.training.health import Health
 from bertlab.training.loader import StepLoader
 from bertlab.training.metrics import Row, RowFile, losses
 from bertlab.training.module import PretrainModule
-from bertlab.training.progress import ProgressDisplay
+from bertlab.training.progress import ProgressDisplay, say
 from bertlab.training.ranks import Ranks
 from bertlab.training.run_folder import RunFolder
 from bertlab.training.signals import StopRequest
 from bertlab.training.throughput import Speed, Window, peak_flops
 from bertlab.training.wandb_mirror import NoMirror, WandbMirror
 
-STATE_FORMAT = 1
 EVALUATIONS = 20  # in a run, where validation.every says nothing
 SAVE_SECONDS = 120.0  # between saves, where checkpointing.every says nothing
 SAVE_SHARE = 0.02  # and no more than this share of the time goes into saving
@@ -82,13 +81,15 @@ class Bookkeeping(lightning.Callback):
         if self.ranks.first:
             self.rows = RowFile(self.run.metrics, self.step)
             self.speed_rows = RowFile(self.run.throughput, self.step)
+        if self.ranks.first and self.finished:  # stopped between the last step and its result: no training starts that would begin it
+            self.mirror = self.around.mirror(say)
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Once data workers are started (they are forked, and a thread that holds a lock would stay behind), the rest."""
         assert isinstance(pl_module, PretrainModule)
         share = pl_module.schedule.share(self.step, self.elapsed)
         self.display = ProgressDisplay(self.config.trainer.progress and self.ranks.first, share)
-        if self.ranks.first:
+        if self.ranks.first and not self.finished:
             self.mirror = self.around.mirror(self.display.say)
         self.stop.__enter__()  # after Lightning has installed its own handlers
         self._mark = self._saved_at = time.perf_counter()
@@ -195,7 +196,6 @@ class Bookkeeping(lightning.Callback):
 
     def _state(self, module: PretrainModule, sums: torch.Tensor) -> State:
         return {
-            "format": STATE_FORMAT,
             "step": self.step,
             "weights": module.model.state_dict(),
             "optimizer": module.adam.state_dict(),

@@ -1,7 +1,8 @@
 """Saved states: whole or not there, recognisable when damaged, the last two kept.
 
 A state's file is ``last-<step>-<sha256, first 16 digits>.ckpt``. It is written under a temporary name, flushed and renamed, and since its
-digest is in the name, a file cut short or changed later is recognised and the one before it used.
+digest is in the name, a file cut short or changed later is recognised and the one before it used. The damaged one is put aside as
+``damaged-last-…``: under its own name it would count among the newest two.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import torch
 from safetensors.torch import save as serialised
 from torch import Tensor
 
+from bertlab.errors import UserError
 from bertlab.files import sync_folder, write_atomically
 
 NAME = re.compile(r"last-(\d+)-([0-9a-f]{16})\.ckpt")
 KEPT = 2
+FORMAT = 1  # of a state; to be raised when an older one can no longer be gone on from
 
 State = dict[str, Any]
 
@@ -41,12 +44,12 @@ class _HashingFile:
 
 
 def save_state(folder: Path, step: int, state: State) -> Path:
-    """Save the complete ``state`` after ``step`` updates and delete all but the newest two; returns the file."""
+    """Save the complete ``state`` (of this ``FORMAT``) after ``step`` updates and delete all but the newest two; returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / ".last.part"
     with temporary.open("wb") as file:
         hashing = _HashingFile(file)
-        torch.save(state, hashing)  # type: ignore[arg-type]
+        torch.save({"format": FORMAT, **state}, hashing)  # type: ignore[arg-type]
         file.flush()
         os.fsync(file.fileno())
     path = folder / f"last-{step:09d}-{hashing.digest.hexdigest()[:16]}.ckpt"
@@ -62,15 +65,31 @@ def keep_newest(folder: Path, count: int) -> None:
         path.unlink(missing_ok=True)
 
 
-def load_newest(folder: Path, say: Callable[[str], None]) -> State | None:
-    """The newest state that is whole, on the CPU; None where there is none. ``say`` hears of a damaged one."""
+def load_newest(folder: Path, say: Callable[[str], None], *, put_aside: bool = False) -> State | None:
+    """The newest state that is whole, on the CPU; None where there is none.
+
+    ``say`` hears of a damaged one, and ``put_aside`` renames it; of several processes only one should.
+
+    Raises:
+        UserError: the state was saved by a version of bertlab that writes it otherwise.
+    """
     candidates = _newest_first(folder)
     for index, path in enumerate(candidates):
         if _is_whole(path):
-            return dict(torch.load(path, map_location="cpu", weights_only=True))
+            return _of_this_format(dict(torch.load(path, map_location="cpu", weights_only=True)), path)
         rest = "the one before it is used" if index + 1 < len(candidates) else "there is none before it: the run starts anew"
         say(f"The checkpoint {path} is damaged; {rest}.")
+        if put_aside:
+            path.rename(path.with_name(f"damaged-{path.name}"))
     return None
+
+
+def _of_this_format(state: State, path: Path) -> State:
+    if state.get("format") != FORMAT:
+        raise UserError(
+            f"The checkpoint {path} was made by another version of bertlab: go on with that version, or delete {path.parent} to begin anew."
+        )
+    return state
 
 
 def save_weights(folder: Path, step: int, weights: dict[str, Tensor]) -> Path:
@@ -92,5 +111,7 @@ def _newest_first(folder: Path) -> list[Path]:
 
 def _is_whole(path: Path) -> bool:
     match = NAME.fullmatch(path.name)
+    if not path.exists():  # another process of this run has put it aside
+        return False
     with path.open("rb") as file:
         return match is not None and hashlib.file_digest(file, "sha256").hexdigest().startswith(match[2])

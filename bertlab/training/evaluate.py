@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from safetensors.torch import load_file
 
-from bertlab.config import PretrainConfig
+from bertlab.config import PretrainConfig, TrainerConfig
 from bertlab.data.batches import Batch
 from bertlab.errors import UserError
 from bertlab.models.dropout import seed_dropout
@@ -52,11 +52,12 @@ def held_out_figures(
     return row
 
 
-def evaluate(folder: Path, config: PretrainConfig) -> dict[int, Row]:
+def evaluate(folder: Path, config: PretrainConfig, weights: Path | None = None) -> dict[int, Row]:
     """Evaluate the run in ``folder`` on the held-out documents of ``config``'s corpus and print what comes out.
 
     ``config`` is the run's own, but for what is wanted otherwise: another corpus, other lengths, another device. The vocabulary is the
-    run's. Of a run that is not finished the newest saved state is taken. Returns the figures by length.
+    run's. ``weights`` is a file of them that the run has kept; without it the final ones are taken, or, of a run that is not finished,
+    those of the newest saved state. Returns the figures by length.
 
     Raises:
         UserError: the run has no weights yet, or the corpus cannot be used.
@@ -68,9 +69,9 @@ def evaluate(folder: Path, config: PretrainConfig) -> dict[int, Row]:
     from bertlab.objectives import objective_of
     from bertlab.training.machine import set_up_process
 
-    run = RunFolder(folder)
-    device = torch.device("cuda" if set_up_process(config.trainer) == "gpu" else "cpu")
-    model = load_model(run).to(device)
+    run, config = RunFolder(folder), replace(config, trainer=_one_device(config.trainer))
+    device = torch.device("cuda" if set_up_process(config) == "gpu" else "cpu")
+    model = load_model(run, weights).to(device)
     store = prepare(
         config.corpus, replace(config.tokenizer, path=str(run.tokenizer)), config.paths, progress=config.trainer.progress, say=say
     )
@@ -87,8 +88,16 @@ def evaluate(folder: Path, config: PretrainConfig) -> dict[int, Row]:
     return figures
 
 
-def load_model(run: RunFolder) -> Bert:
-    """The model of a run with its final weights, or with those of its newest saved state; on the CPU, for evaluation.
+def _one_device(trainer: TrainerConfig) -> TrainerConfig:
+    """Where to evaluate what was trained on several devices, or on a GPU that is not here."""
+    if trainer.accelerator == "gpu" and not torch.cuda.is_available():
+        say("PyTorch finds no GPU it can use here: evaluating on the CPU.")
+        trainer = replace(trainer, accelerator="cpu")
+    return replace(trainer, devices=1)
+
+
+def load_model(run: RunFolder, kept: Path | None = None) -> Bert:
+    """The model of a run with the ``kept`` weights, its final ones, or those of its newest saved state; on the CPU, for evaluation.
 
     Raises:
         UserError: the run has not saved any yet.
@@ -97,8 +106,8 @@ def load_model(run: RunFolder) -> Bert:
     from bertlab.models.bert import Bert
     from bertlab.training.checkpoints import load_newest
 
-    if run.weights.is_file():
-        weights = load_file(run.weights)
+    if kept is not None or run.weights.is_file():
+        weights = load_file(kept or run.weights)
     elif (state := load_newest(run.checkpoints, say)) is not None:
         say(f"{run.name} is not finished: its state after step {state['step']:,} is taken.")
         weights = state["weights"]
@@ -111,9 +120,14 @@ def load_model(run: RunFolder) -> Bert:
 
 def in_words(figures: Row) -> str:
     """``perplexity 143.2, accuracy 31.0%``, with the accuracy of next sentences or the other direction's perplexity where there is one."""
-    line = f"perplexity {figures['perplexity']:,.1f}, accuracy {figures['accuracy']:.1%}"
+    line = f"perplexity {_in_digits(figures['perplexity'])}, accuracy {figures['accuracy']:.1%}"
     if "nsp_accuracy" in figures:
         line += f", next sentence {figures['nsp_accuracy']:.1%}"
     if "opposite_perplexity" in figures:
-        line += f", in the other direction {figures['opposite_perplexity']:,.1f}"
+        line += f", in the other direction {_in_digits(figures['opposite_perplexity'])}"
     return line
+
+
+def _in_digits(perplexity: float | None) -> str:
+    """An infinite one is null in the files of rows."""
+    return "infinite" if perplexity is None else f"{perplexity:,.1f}"

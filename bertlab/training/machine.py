@@ -10,22 +10,29 @@ import pytorch_lightning as lightning
 import torch
 from pytorch_lightning.strategies import DDPStrategy
 
-from bertlab.config import PretrainConfig, TrainerConfig
+from bertlab.config import PretrainConfig
+from bertlab.training.devices import device_kind
 
 
-def set_up_process(config: TrainerConfig) -> str:
+def set_up_process(config: PretrainConfig) -> str:
     """Threads, and algorithms that give the same bits twice; returns what trains: cpu | gpu."""
-    device_kind = config.accelerator
-    if device_kind == "auto":
-        device_kind = "gpu" if torch.cuda.is_available() else "cpu"
+    trainer, kind = config.trainer, device_kind(config.trainer)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    share = cores // config.devices if device_kind == "cpu" else cores
-    torch.set_num_threads(config.threads or max(1, share))
-    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is reproducible only with it
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # for finding bugs, and slow
+    share = cores // trainer.devices if kind == "cpu" else cores
+    torch.set_num_threads(trainer.threads or max(1, share))
+    _choose_algorithms(config, on_gpu=kind == "gpu")
     _silence()
-    return device_kind
+    return kind
+
+
+def _choose_algorithms(config: PretrainConfig, *, on_gpu: bool) -> None:
+    """On a CPU they always give the same bits twice; on a GPU where that is wanted."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is reproducible only with it
+    # Flash attention's backward pass takes its reproducible form only where nothing else is allowed. A bag of words cannot ask for
+    # that on a GPU: its running sums have no such form there.
+    only_warn = not on_gpu or config.backbone.kind == "cbow"
+    torch.use_deterministic_algorithms(config.trainer.deterministic or not on_gpu, warn_only=only_warn)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # for finding bugs, and slow
 
 
 def lightning_trainer(config: PretrainConfig, device_kind: str, callback: lightning.Callback) -> lightning.Trainer:

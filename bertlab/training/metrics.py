@@ -56,7 +56,7 @@ def losses(sums: Mapping[str, float]) -> Row:
     row: Row = {"language_loss": sums["language_loss"] / predicted, "accuracy": sums["correct"] / predicted}
     if sums["sequences"] > 0:
         row |= {"nsp_loss": sums["nsp_loss"] / sums["sequences"], "nsp_accuracy": sums["nsp_correct"] / sums["sequences"]}
-    if sums["opposite_loss"] > 0:
+    if sums["opposite_loss"] != 0:  # which holds of NaN too
         row |= {"opposite_loss": sums["opposite_loss"] / predicted, "opposite_accuracy": sums["opposite_correct"] / predicted}
     return {"loss": row["language_loss"] + row.get("nsp_loss", 0.0) + row.get("opposite_loss", 0.0), **row}
 
@@ -78,8 +78,9 @@ class RowFile:
         self._file.truncate(_bytes_until(path, keep_until))
 
     def append(self, row: Row) -> None:
-        """Add a row and hand it to the system."""
-        self._file.write((json.dumps(row, ensure_ascii=False) + "\n").encode())
+        """Add a row and hand it to the system. JSON has no word for a number that is infinite or none: it is null."""
+        plain = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+        self._file.write((json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n").encode())
         self._file.flush()
 
     def sync(self) -> None:

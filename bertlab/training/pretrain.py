@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +16,7 @@ from bertlab import __version__
 from bertlab.config import PretrainConfig
 from bertlab.errors import Interrupted, RunFailed
 from bertlab.files import write_json
+from bertlab.training.devices import check_devices
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of
 from bertlab.training.progress import duration, say
 from bertlab.training.run_folder import RunFolder
@@ -50,10 +54,11 @@ def pretrain(config: PretrainConfig) -> Path:
     A run that is done is left as it is.
 
     Raises:
-        UserError: the configuration or the corpus cannot be used, or another process trains this run.
+        UserError: the configuration or the corpus cannot be used, the devices are not there, or another process trains this run.
         RunFailed: the numbers stopped making sense, now or in an earlier call.
         Interrupted: SIGINT or SIGTERM came; the state is saved.
     """
+    check_devices(config.trainer)
     ingredients = prepare_ingredients(config)
     run = run_folder_of(config, ingredients.identity)
     if process_rank() > 0:  # started by the first process, which holds the folder and speaks
@@ -61,10 +66,11 @@ def pretrain(config: PretrainConfig) -> Path:
         return run.path
     if not run.done:
         with run.locked():
-            _refuse_failed(run)
-            _train(ingredients, run)
-    else:
-        say(f"This run is finished: {run.path}")
+            if not run.done:  # else another process has finished it in the meantime
+                _refuse_failed(run)
+                _train(ingredients, run)
+                return run.path
+    say(f"This run is finished: {run.path}")
     return run.path
 
 
@@ -105,7 +111,7 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
     from bertlab.training.schedules import Schedule
 
     config, plan = ingredients.config, ingredients.plan
-    device_kind = set_up_process(config.trainer)
+    device_kind = set_up_process(config)
     if process_rank() == 0:
         run.write_config(config)
         ingredients.store.vocabulary.save(run.tokenizer)
@@ -122,14 +128,15 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
     model = _build_model(ingredients, device_kind)
     schedule = Schedule.of(config.optimizer, plan.total_steps, config.budget.minutes)
     module = PretrainModule(model, ingredients.objective, config, schedule)
-    state = load_newest(run.checkpoints, say)
+    state = load_newest(run.checkpoints, say, put_aside=process_rank() == 0)
     _announce(ingredients, run, model, state)
     loader = _loader(config, plan, data, module, state, on_gpu=device_kind == "gpu")
     bookkeeping = Bookkeeping(_surroundings(ingredients, run, data, loader, state))
     trainer = lightning_trainer(config, device_kind, bookkeeping)
-    _fit(trainer, module, loader, run, bookkeeping)
-    if process_rank() == 0:
-        _finish(ingredients, run, model, data, bookkeeping)
+    with _bad_ends_told(run, bookkeeping):
+        _fit(trainer, module, loader, bookkeeping)
+        if process_rank() == 0:
+            _finish(ingredients, run, model, data, bookkeeping)
 
 
 def _build_model(ingredients: Ingredients, device_kind: str) -> Bert:
@@ -139,11 +146,20 @@ def _build_model(ingredients: Ingredients, device_kind: str) -> Bert:
 
     torch.manual_seed(ingredients.config.seed)
     model = Bert(ingredients.architecture)
-    if ingredients.config.trainer.compile and device_kind == "gpu":
-        model.compile(dynamic=True)  # the number of tokens differs from batch to batch
-    elif ingredients.config.trainer.compile and process_rank() == 0:
-        say("trainer.compile is left out on a CPU: the kernels there are written by hand, and the compiler cannot follow them.")
+    if ingredients.config.trainer.compile:
+        _compile(model, device_kind)
     return model
+
+
+def _compile(model: Bert, device_kind: str) -> None:
+    from bertlab.models.transformer import Transformer
+
+    if device_kind == "gpu" and isinstance(model.backbone, Transformer):
+        model.backbone.compile_blocks()
+    elif process_rank() == 0 and device_kind == "gpu":
+        say("trainer.compile is left out: only a transformer has blocks that gain from it.")
+    elif process_rank() == 0:
+        say("trainer.compile is left out on a CPU: the kernels there are written by hand, and the compiler cannot follow them.")
 
 
 def _announce(ingredients: Ingredients, run: RunFolder, model: Bert, state: dict[str, Any] | None) -> None:
@@ -193,10 +209,39 @@ def _surroundings(ingredients: Ingredients, run: RunFolder, data: PretrainingDat
     )
 
 
-def _fit(trainer: lightning.Trainer, module: PretrainModule, loader: StepLoader, run: RunFolder, bookkeeping: Bookkeeping) -> None:
-    """Train, and tell the folder and the mirror when that does not end well."""
+def _fit(trainer: lightning.Trainer, module: PretrainModule, loader: StepLoader, bookkeeping: Bookkeeping) -> None:
+    """Train up to the end of the budget.
+
+    Raises:
+        Interrupted: a signal came first.
+    """
     try:
         trainer.fit(module, train_dataloaders=loader)
+    except SystemExit as ended:
+        if (signum := _signal_behind(ended)) is None:
+            raise
+        raise Interrupted(128 + signum) from None
+    if bookkeeping.finished:
+        return
+    if not bookkeeping.stopped_by:
+        raise RuntimeError(f"the training ended at step {bookkeeping.step}, before its budget was used up")
+    raise Interrupted(128 + bookkeeping.stopped_by)
+
+
+def _signal_behind(ended: SystemExit) -> int | None:
+    """The signal that Lightning has turned into an exit of its own, before the training had handlers for it."""
+    from pytorch_lightning.utilities.exceptions import SIGTERMException
+
+    if isinstance(ended, SIGTERMException):
+        return signal.SIGTERM
+    return signal.SIGINT if isinstance(ended.__context__, KeyboardInterrupt) else None
+
+
+@contextmanager
+def _bad_ends_told(run: RunFolder, bookkeeping: Bookkeeping) -> Iterator[None]:
+    """Tell the folder, the mirror and the user when training, or finishing it, does not end well."""
+    try:
+        yield
     except RunFailed as failure:
         if process_rank() == 0:
             write_json(run.failure, {"step": bookkeeping.step, "reason": f"at step {bookkeeping.step}, {failure}"})
@@ -204,14 +249,15 @@ def _fit(trainer: lightning.Trainer, module: PretrainModule, loader: StepLoader,
         raise RunFailed(
             f"The run {run.path} failed at step {bookkeeping.step:,}: {failure}. Lower optimizer.lr or lengthen optimizer.warmup."
         ) from None
+    except Interrupted as stop:
+        assert isinstance(stop.code, int)
+        bookkeeping.mirror.finish(exit_code=stop.code)
+        if process_rank() == 0:
+            say(f"Stopped at step {bookkeeping.step:,}; the same command resumes.")
+        raise
     except BaseException:
         bookkeeping.mirror.finish(exit_code=1)
         raise
-    if not bookkeeping.finished:
-        bookkeeping.mirror.finish(exit_code=128 + bookkeeping.stopped_by)
-        if process_rank() == 0:
-            say(f"Stopped at step {bookkeeping.step:,}; the same command resumes.")
-        raise Interrupted(128 + bookkeeping.stopped_by)
 
 
 def _finish(ingredients: Ingredients, run: RunFolder, model: Bert, data: PretrainingData, bookkeeping: Bookkeeping) -> None:

@@ -113,9 +113,16 @@ class RunFolder:
         except Timeout:
             raise UserError(f"The run {self.path} is being trained by another process; wait for it, or change the configuration.") from None
         try:
+            self._delete_unfinished_files()
             yield
         finally:
             lock.release()
+
+    def _delete_unfinished_files(self) -> None:
+        """What processes that were killed left of files that they were writing."""
+        for folder in (self.path, self.checkpoints):
+            for path in folder.glob(".*.part"):
+                path.unlink()
 
     def write_config(self, config: PretrainConfig) -> None:
         """Write config.yaml, with the paths of the input made absolute so that the run can be started again from anywhere."""
@@ -128,6 +135,21 @@ class RunFolder:
     def read_config(self) -> PretrainConfig:
         """The configuration of config.yaml."""
         return from_plain(PretrainConfig, yaml.safe_load(self.config.read_text()))
+
+
+def find_checkpoint(name: str, runs: Path) -> tuple[RunFolder, Path | None]:
+    """The run that ``name`` means, see ``find_run``; or, where it is a file of weights inside a run's folder, the run and the file.
+
+    Raises:
+        UserError: nothing has that name.
+    """
+    path = Path(name)
+    if path.suffix == ".safetensors":
+        for folder in path.absolute().parents[:2]:
+            if path.is_file() and (folder / "config.yaml").is_file():
+                return RunFolder(folder), path
+        raise UserError(f"{name} is no file of weights in a run's folder: give checkpoint=RUN, or RUN/checkpoints/step-NUMBER.safetensors.")
+    return find_run(name, runs), None
 
 
 def find_run(name: str, runs: Path) -> RunFolder:

@@ -6,6 +6,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from bertlab.errors import UserError
+from bertlab.training import checkpoints
 from bertlab.training.checkpoints import keep_newest, load_newest, save_state, save_weights
 
 
@@ -44,6 +46,42 @@ def test_every_single_bit_counts(tmp_path: Path) -> None:
     for place in range(0, len(whole), len(whole) // 40):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
         assert load_newest(tmp_path, lambda line: None) is None
+
+
+def damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def test_damaged_states_give_way_to_new_ones(tmp_path: Path) -> None:
+    for step in (100, 105):
+        damage(save_state(tmp_path, step, state(step)))
+    said: list[str] = []
+    assert load_newest(tmp_path, said.append, put_aside=True) is None
+    assert len(said) == 2
+    assert len(list(tmp_path.glob("damaged-last-*.ckpt"))) == 2
+    save_state(tmp_path, 3, state(3))  # begun anew, the run is at a lower step
+    loaded = load_newest(tmp_path, pytest.fail, put_aside=True)
+    assert loaded is not None
+    assert loaded["step"] == 3
+
+
+def test_a_damaged_state_takes_no_place(tmp_path: Path) -> None:
+    save_state(tmp_path, 5, state(5))
+    newest = save_state(tmp_path, 100, state(100))
+    damage(newest)
+    load_newest(tmp_path, lambda line: None)
+    assert newest.exists()  # whoever only reads leaves everything as it is
+    load_newest(tmp_path, lambda line: None, put_aside=True)
+    for step in (10, 15):
+        save_state(tmp_path, step, state(step))
+    assert [path.name[:14] for path in sorted(tmp_path.glob("last-*"))] == ["last-000000010", "last-000000015"]
+
+
+def test_another_version_s_state_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_state(tmp_path, 5, state(5))
+    monkeypatch.setattr(checkpoints, "FORMAT", checkpoints.FORMAT + 1)
+    with pytest.raises(UserError, match="another version"):
+        load_newest(tmp_path, pytest.fail)
 
 
 def test_what_was_being_written_is_no_checkpoint(tmp_path: Path) -> None:

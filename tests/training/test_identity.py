@@ -55,6 +55,7 @@ def digest(store: Store | None = None, **changes: object) -> str:
         {"trainer.threads": 1},
         {"trainer.log_every": 7},
         {"trainer.accelerator": "gpu"},
+        {"trainer.deterministic": False},
         {"checkpointing.every": 7},
         {"validation.every": 7},
         {"corpus.path": "/elsewhere"},

@@ -6,16 +6,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bertlab.training.metrics import RowFile, Sums, losses, perplexity, read_rows
+from bertlab.training.evaluate import in_words
+from bertlab.training.metrics import SUMS, RowFile, Sums, losses, perplexity, read_rows
 
 
 def lines(steps: list[int]) -> list[bytes]:
     return [json.dumps({"step": step, "loss": step / 7}).encode() + b"\n" for step in steps]
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), max_size=12).map(sorted), st.integers(0, 41), st.data())
 def test_cutting_at_a_step_and_going_on_gives_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], step: int, data: st.DataObject
@@ -65,6 +67,18 @@ def test_the_loss_adds_up_what_was_minimised() -> None:
     sums.add({name: torch.tensor(value) for name, value in counted.items()})
     row = losses(sums.take())
     assert (row["loss"], row["opposite_loss"], row["opposite_accuracy"]) == (5.0, 2.0, 0.1)
+
+
+def test_what_is_no_number_is_null_in_the_file_and_never_hidden(tmp_path: Path) -> None:
+    sums = dict.fromkeys(SUMS, 0.0) | {"predicted": 2.0, "opposite_loss": math.nan}
+    assert math.isnan(losses(sums)["opposite_loss"])
+    assert math.isnan(losses(sums)["loss"])
+    file = RowFile(tmp_path / "metrics.jsonl", keep_until=0)
+    file.append({"step": 1, "perplexity": math.inf, "loss": math.nan, "accuracy": 0.5, "split": "train"})
+    file.close()
+    (row,) = [json.loads(line, parse_constant=pytest.fail) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert row == {"step": 1, "perplexity": None, "loss": None, "accuracy": 0.5, "split": "train"}
+    assert "perplexity infinite" in in_words(row)
 
 
 def test_perplexity() -> None:

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from conftest import MakeConfig
+
+from bertlab.config import TrainerConfig
+from bertlab.errors import UserError
+from bertlab.training.devices import check_devices, device_kind
+from bertlab.training.machine import set_up_process
+
+
+@pytest.fixture
+def restored() -> Iterator[None]:
+    yield
+    torch.use_deterministic_algorithms(True, warn_only=True)
+
+
+def have_gpus(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+
+
+@pytest.mark.usefixtures("restored")
+@pytest.mark.parametrize(
+    ("accelerator", "backbone", "deterministic", "level"),  # PyTorch's: 0 anything goes, 1 warns, 2 refuses
+    [
+        ("gpu", "transformer", True, 2),
+        ("gpu", "bilstm", True, 2),
+        ("gpu", "cbow", True, 1),
+        ("gpu", "transformer", False, 0),
+        ("cpu", "transformer", True, 1),
+        ("cpu", "transformer", False, 1),
+    ],
+)
+def test_flash_attention_is_reproducible_only_under_the_strict_rule(
+    accelerator: str, backbone: str, deterministic: bool, level: int, make_config: MakeConfig
+) -> None:
+    changes = {"trainer.accelerator": accelerator, "backbone.kind": backbone, "trainer.deterministic": deterministic}
+    assert set_up_process(make_config(**changes)) == accelerator
+    assert torch.get_deterministic_debug_mode() == level
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "devices", "there", "key"),
+    [("gpu", 1, 0, "trainer=auto"), ("gpu", 2, 1, "trainer.devices=1"), ("auto", 4, 2, "trainer.devices=2")],
+)
+def test_gpus_that_are_not_there(accelerator: str, devices: int, there: int, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    have_gpus(there, monkeypatch)
+    with pytest.raises(UserError, match=key):
+        check_devices(TrainerConfig(accelerator=accelerator, devices=devices))
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "devices", "there", "kind"),
+    [("cpu", 2, 1, "cpu"), ("auto", 2, 0, "cpu"), ("auto", 1, 0, "cpu"), ("auto", 1, 1, "gpu"), ("gpu", 2, 2, "gpu")],
+)
+def test_devices_that_are_there(accelerator: str, devices: int, there: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    have_gpus(there, monkeypatch)
+    config = TrainerConfig(accelerator=accelerator, devices=devices)
+    check_devices(config)
+    assert device_kind(config) == kind
