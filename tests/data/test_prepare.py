@@ -314,7 +314,7 @@ def test_killed_at_any_moment_and_started_again_it_ends_with_the_same_bytes(tmp_
         before = len(list(cache.glob("stores/*.parts/[0-9]*")))
         # Short lives at first; later ones long enough for a piece, so that the work comes to its end. Every third one ends with a piece.
         end = time.monotonic() + moments.uniform(0.1, 0.3 if attempt < 3 else 0.4 + 0.1 * attempt) * took
-        while process.poll() is None and time.monotonic() < (end if attempt % 3 else end + 60):
+        while process.poll() is None and time.monotonic() < (end + 60 if attempt % 3 == 2 else end):
             parts = len(list(cache.glob("stores/*.parts/[0-9]*")))
             if attempt % 3 == 0 and parts > before:
                 break
