@@ -56,7 +56,7 @@ def costs_of(config: PretrainConfig) -> dict[str, Any]:
             stage.length,
             sequences,
             precision=config.trainer.precision,
-            attention_weights_kept=config.trainer.accelerator != "gpu",
+            attention_weights_kept=_keeps_attention_weights(config),
         )
         flops = flops_per_token(architecture, stage.length, predicted)
         bytes_needed = {**asdict(memory), "total": memory.total}
@@ -69,8 +69,20 @@ def costs_of(config: PretrainConfig) -> dict[str, Any]:
         "encoder_with_pooler": table.encoder_with_pooler,
         "encoder_with_pooler_at_30522": parameter_table(replace(architecture, vocab_size=PUBLISHED_VOCABULARY)).encoder_with_pooler,
         "predicted_share": predicted,
+        "attention_weights_kept": _keeps_attention_weights(config),
         "training": training,
     }
+
+
+def _keeps_attention_weights(config: PretrainConfig) -> bool:
+    """As on a CPU, unless a GPU is asked for by name: whether there is one, only PyTorch could tell."""
+    return config.trainer.accelerator != "gpu"
+
+
+def _attention_in_words(kept: bool) -> str:
+    return (
+        "with attention's weights, as on a CPU; trainer=gpu counts without them." if kept else "without attention's weights, as on a GPU."
+    )
 
 
 def _sequences_at_once(config: PretrainConfig, whole: int) -> int:
@@ -91,7 +103,8 @@ def _print(costs: list[dict[str, Any]]) -> None:
             console.print(f"With the published vocabulary of 30,522: {cost['encoder_with_pooler_at_30522']:,}", soft_wrap=True)
         console.print(f"\nTraining, {cost['predicted_share']:.0%} of the words predicted", soft_wrap=True)
         console.print(_training_table(cost))
-        console.print("Memory of a device: weights, gradients, Adam's two moments, and the activations of the sequences at once.\n")
+        console.print("Memory of a device: weights, gradients, Adam's two moments, and the activations of the sequences at once,")
+        console.print(f"{_attention_in_words(cost['attention_weights_kept'])}\n")
 
 
 def _parameter_table(cost: dict[str, Any]) -> Table:

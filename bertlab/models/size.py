@@ -24,7 +24,7 @@ class ParameterTable:
 class Memory:
     """Bytes that a training step needs on a device, estimated."""
 
-    weights: int
+    weights: int  # under bf16 with their copy in it
     gradients: int
     optimizer: int  # Adam's two moments
     activations: int  # what the forward pass keeps for the backward pass
@@ -128,24 +128,30 @@ def memory_estimate(
 ) -> Memory:
     """Bytes that a step on a micro-batch of ``sequences`` × ``length`` tokens takes.
 
-    Weights, gradients and Adam's moments are 4 bytes each. Of the activations those are counted that the backward pass needs, in 4
-    bytes (fp32) or 2 (bf16); flash attention on a GPU keeps no attention weights (``attention_weights_kept=False``). The logits are
-    never held all at once and are left out; so is what libraries need for themselves.
+    Weights, gradients and Adam's moments are 4 bytes each; under bf16 autocast keeps a copy of the weights in 2. Of the activations
+    those are counted that the backward pass needs: the sums that go into a norm in 4 bytes, what goes into a product in 4 (fp32) or
+    2 (bf16). Flash attention on a GPU keeps no attention weights (``attention_weights_kept=False``). The logits are never held all
+    at once and are left out; so is what libraries need for themselves.
     """
-    trained = 4 * parameter_table(architecture).total
-    each = 2 if precision == "bf16" else 4
-    kept = sequences * length * _numbers_kept_of_a_token(architecture, length, attention_weights_kept)
-    return Memory(weights=trained, gradients=trained, optimizer=2 * trained, activations=each * kept)
+    parameters, bf16 = parameter_table(architecture).total, precision == "bf16"
+    summed, multiplied = _numbers_kept_of_a_token(architecture, length, attention_weights_kept)
+    return Memory(
+        weights=(6 if bf16 else 4) * parameters,
+        gradients=4 * parameters,
+        optimizer=8 * parameters,
+        activations=sequences * length * (4 * summed + (2 if bf16 else 4) * multiplied),
+    )
 
 
-def _numbers_kept_of_a_token(a: Architecture, length: int, attention_weights_kept: bool) -> int:
-    embeddings = 2 * a.hidden
+def _numbers_kept_of_a_token(a: Architecture, length: int, attention_weights_kept: bool) -> tuple[int, int]:
+    """Those of sums that are normalised, and those that go into a product of matrices; the norm's result is one of the second."""
+    embeddings = a.hidden
     if a.backbone == "cbow":
-        return embeddings + 2 * a.hidden
-    if a.backbone == "bilstm":
-        return embeddings + sum(each.inputs + 6 * each.width + 2 * each.width for each in _lstms(a))  # gates, cell, state; sum, norm
-    # queries, keys, values, mixed values; two sums and two normed states; the feed-forward's width before and after the activation
-    layer = 4 * a.hidden + 4 * a.hidden + 2 * a.intermediate
+        return embeddings + a.hidden, embeddings + a.hidden
+    if a.backbone == "bilstm":  # gates, cell, state and the norm's result
+        return embeddings + sum(each.width for each in _lstms(a)), embeddings + sum(each.inputs + 7 * each.width for each in _lstms(a))
+    # queries, keys, values, mixed values; two normed states; the feed-forward's width before and after the activation
+    layer = 4 * a.hidden + 2 * a.hidden + 2 * a.intermediate
     if attention_weights_kept:
         layer += a.heads * length
-    return embeddings + a.layers * layer
+    return embeddings + a.layers * 2 * a.hidden, embeddings + a.layers * layer

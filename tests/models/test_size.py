@@ -110,7 +110,37 @@ def test_memory_of_base_is_four_numbers_a_parameter_and_activations() -> None:
     memory = memory_estimate(sized("base"), 128, 32)
     assert memory.weights + memory.gradients + memory.optimizer == 16 * parameter_table(sized("base")).total
     assert memory_estimate(sized("base"), 128, 64).activations == 2 * memory.activations
-    assert memory_estimate(sized("base"), 128, 32, precision="bf16").activations * 2 == memory.activations
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_memory_is_what_autograd_keeps(precision: str, placement: str) -> None:
+    """The bytes behind every tensor that the encoder's forward pass saves: activations, and under bf16 copies of the weights."""
+    architecture = dataclasses.replace(TINY, placement=placement, layers=3, hidden=64, intermediate=256, heads=2, dropout=0.0)
+    model, batch = Bert(architecture), toy_batch([24] * 6)
+    parameters = {parameter.data_ptr() for parameter in model.parameters()}
+    kept: dict[int, torch.Tensor] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.data_ptr() not in parameters:
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with (
+        torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
+        torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"),
+    ):
+        hidden = model(batch)
+    assert hidden.requires_grad
+    shapes = {tuple(parameter.shape) for parameter in model.parameters()}
+    sizes = {id(tensor): tensor.untyped_storage().nbytes() for tensor in kept.values()}
+    copies = sum(sizes[id(tensor)] for tensor in kept.values() if {tuple(tensor.shape), tuple(tensor.shape[::-1])} & shapes)
+    memory = memory_estimate(architecture, 24, 6, precision=precision)
+    assert memory.activations == pytest.approx(sum(sizes.values()) - copies, rel=0.02)
+    dense = sum(each.weight.numel() for each in model.backbone.modules() if isinstance(each, torch.nn.Linear))
+    assert copies == (2 * dense if precision == "bf16" else 0)
+    whole = parameter_table(architecture).total
+    assert memory.weights == (6 if precision == "bf16" else 4) * whole  # the heads' copies too
 
 
 def test_counting_needs_no_pytorch() -> None:
