@@ -28,4 +28,8 @@ class RunFailed(UserError):
 
 
 class Interrupted(SystemExit):
-    """A training that was asked to stop by a signal and saved its state; ``code`` is the shell's: 130 or 143."""
+    """A training that was asked to stop by a signal and saved its state; its exit code is the shell's: 130 or 143."""
+
+    def __init__(self, signum: int) -> None:
+        self.exit_code = 128 + signum
+        super().__init__(self.exit_code)

@@ -7,7 +7,7 @@ from bertlab.errors import UserError
 
 
 def device_kind(trainer: TrainerConfig) -> str:
-    """cpu | gpu, with ``auto`` resolved."""
+    """The kind, cpu | gpu, with ``auto`` resolved."""
     if trainer.accelerator != "auto":
         return trainer.accelerator
     import torch

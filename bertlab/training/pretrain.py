@@ -220,12 +220,12 @@ def _fit(trainer: lightning.Trainer, module: PretrainModule, loader: StepLoader,
     except SystemExit as ended:
         if (signum := _signal_behind(ended)) is None:
             raise
-        raise Interrupted(128 + signum) from None
+        raise Interrupted(signum) from None
     if bookkeeping.finished:
         return
     if not bookkeeping.stopped_by:
         raise RuntimeError(f"the training ended at step {bookkeeping.step}, before its budget was used up")
-    raise Interrupted(128 + bookkeeping.stopped_by)
+    raise Interrupted(bookkeeping.stopped_by)
 
 
 def _signal_behind(ended: SystemExit) -> int | None:
@@ -250,8 +250,7 @@ def _bad_ends_told(run: RunFolder, bookkeeping: Bookkeeping) -> Iterator[None]:
             f"The run {run.path} failed at step {bookkeeping.step:,}: {failure}. Lower optimizer.lr or lengthen optimizer.warmup."
         ) from None
     except Interrupted as stop:
-        assert isinstance(stop.code, int)
-        bookkeeping.mirror.finish(exit_code=stop.code)
+        bookkeeping.mirror.finish(exit_code=stop.exit_code)
         if process_rank() == 0:
             say(f"Stopped at step {bookkeeping.step:,}; the same command resumes.")
         raise

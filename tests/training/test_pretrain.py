@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from conftest import MakeConfig
+from pytorch_lightning.utilities.exceptions import SIGTERMException
 from safetensors.torch import load_file
 
 from bertlab.config import PretrainConfig, StageConfig
@@ -17,13 +22,16 @@ from bertlab.data.assembly import PretrainingData
 from bertlab.data.batches import Batch
 from bertlab.data.prepare import prepare
 from bertlab.data.schedule import plan_training
-from bertlab.errors import RunFailed, UserError
+from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.models.bert import Bert
 from bertlab.objectives import objective_of
+from bertlab.training import checkpoints, wandb_mirror
+from bertlab.training.bookkeeping import Bookkeeping
 from bertlab.training.evaluate import evaluate, load_model
+from bertlab.training.loader import StepLoader
 from bertlab.training.metrics import Row, read_rows
-from bertlab.training.pretrain import pretrain
-from bertlab.training.run_folder import RunFolder, find_run
+from bertlab.training.pretrain import _build_model, prepare_ingredients, pretrain
+from bertlab.training.run_folder import RunFolder, find_checkpoint, find_run
 
 
 def held_out_batches(config: PretrainConfig, length: int) -> list[Batch]:
@@ -140,11 +148,169 @@ def test_bf16_follows_fp32(make_config: MakeConfig, tmp_path: Path) -> None:
     assert {tensor.dtype for tensor in load_file(half.weights).values() if tensor.is_floating_point()} == {torch.float32}
 
 
-@pytest.mark.parametrize("objective", ["mlm", "rtl"])
-@pytest.mark.parametrize("backbone", ["bilstm", "cbow"])
-def test_other_choices_resume_and_report(objective: str, backbone: str, make_config: MakeConfig) -> None:
-    folder = RunFolder(pretrain(make_config(**{"objective.kind": objective, "backbone.kind": backbone, "budget.steps": 6})))
-    assert read_rows(folder.metrics)[-1]["perplexity"] > 1
+def stop_at(step: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a run end right after ``step``, as a kill would: nothing more is written."""
+    after_step = Bookkeeping.on_train_batch_end
+
+    def stopping(self: Bookkeeping, *arguments: Any) -> None:
+        after_step(self, *arguments)
+        if self.step == step:
+            raise error
+
+    monkeypatch.setattr(Bookkeeping, "on_train_batch_end", stopping)
+
+
+class Killed(Exception):
+    pass
+
+
+CHOICES: dict[str, dict[str, object]] = {
+    "batch norm in bf16": {"norm.kind": "batch", "trainer.precision": "bf16"},
+    "a pair of language models": {"objective.kind": "ltr", "backbone.kind": "bilstm"},
+    "noise": {"objective.kind": "mlm", "backbone.kind": "cbow", "masking.mask": 0.0, "masking.noise": 0.8},
+    "pre-norm, corrected Adam": {"objective.kind": "rtl", "optimizer.kind": "adamw", "norm.placement": "pre"},
+    "micro-batches, stages, workers": {
+        "batch.micro": 3,
+        "lengths.stages": [StageConfig(0.5, 16), StageConfig(0.5, 24)],
+        "trainer.workers": 2,
+    },
+}
+
+
+@pytest.mark.parametrize("changes", CHOICES.values(), ids=CHOICES)
+def test_other_choices_resume_to_the_same_bytes(
+    changes: dict[str, object], make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {**changes, "budget.steps": 9, "trainer.log_every": 2, "checkpointing.every": 6, "validation.every": 4}
+    whole = RunFolder(pretrain(make_config(**changes, **{"paths.runs": str(tmp_path / "whole")})))
+    config = make_config(**changes)
+    with monkeypatch.context() as patch:
+        stop_at(7, Killed(), patch)  # the last state is that of step 6
+        with pytest.raises(Killed):
+            pretrain(config)
+    resumed = RunFolder(pretrain(config))
+    assert resumed.metrics.read_bytes() == whole.metrics.read_bytes()
+    assert resumed.weights.read_bytes() == whole.weights.read_bytes()
+    assert read_rows(resumed.metrics)[-1]["perplexity"] > 1
+
+
+class Mirror:
+    """Stands for W&B's; it remembers how its run ended."""
+
+    def __init__(self) -> None:
+        self.ended: list[int] = []
+
+    def log(self, row: Row) -> None:
+        pass
+
+    def finish(self, exit_code: int, summary: Row | None = None) -> None:
+        self.ended.append(exit_code)
+
+
+@pytest.fixture
+def mirrors(monkeypatch: pytest.MonkeyPatch) -> list[Mirror]:
+    """The mirrors that runs begin."""
+    begun: list[Mirror] = []
+
+    def make(*_: object) -> Mirror:
+        begun.append(Mirror())
+        return begun[-1]
+
+    monkeypatch.setattr(wandb_mirror, "make_mirror", make)
+    return begun
+
+
+def test_a_run_that_was_stopped_before_its_result_is_finished_everywhere(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, mirrors: list[Mirror]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    config = make_config(**{"budget.steps": 2})
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints, "write_weights", full)
+        with pytest.raises(OSError, match="No space"):
+            pretrain(config)
+    (folder,) = map(RunFolder, Path(config.paths.runs).iterdir())
+    assert not folder.done
+    leftover = [folder.path / ".model.safetensors.1.part", folder.checkpoints / ".last.part"]
+    for path in leftover:
+        path.write_bytes(b"half")
+    pretrain(config)
+    assert folder.done
+    assert [mirror.ended for mirror in mirrors] == [[1], [0]]
+    assert not any(path.exists() for path in leftover)
+
+
+@pytest.mark.parametrize(("error", "code"), [(KeyboardInterrupt(), 130), (SIGTERMException(), 143)])
+def test_a_signal_before_the_first_step(
+    error: BaseException, code: int, make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(Bookkeeping, "on_fit_start", interrupted)
+    with pytest.raises(Interrupted) as stop:
+        pretrain(make_config())
+    assert stop.value.code == code
+    assert "the same command resumes" in capsys.readouterr().err
+
+
+def test_an_end_before_the_budget_s_is_no_end(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, mirrors: list[Mirror]) -> None:
+    monkeypatch.setattr(StepLoader, "_keys", lambda self: iter(()))
+    with pytest.raises(RuntimeError, match="before its budget"):
+        pretrain(make_config())
+    assert [mirror.ended for mirror in mirrors] == [[1]]
+
+
+def test_a_run_that_another_process_has_just_finished(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    locked = RunFolder.locked
+
+    @contextmanager
+    def overtaken(self: RunFolder) -> Iterator[None]:
+        with locked(self):
+            self.result.write_text("{}")
+            yield
+
+    monkeypatch.setattr(RunFolder, "locked", overtaken)
+    folder = RunFolder(pretrain(make_config()))
+    assert "finished" in capsys.readouterr().err
+    assert not folder.metrics.exists()
+
+
+def test_missing_gpus_are_told_before_anything_is_prepared(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    config = make_config(**{"trainer.accelerator": "gpu", "corpus.path": "/nowhere"})
+    with pytest.raises(UserError, match="trainer=auto"):
+        pretrain(config)
+
+
+def test_evaluating_kept_weights_and_a_gpu_s_run(
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    config = make_config(**{"budget.steps": 4, "checkpointing.keep_every": 2, "validation.every": 2})
+    folder = RunFolder(pretrain(config))
+    rows = {row["step"]: row for row in read_rows(folder.metrics) if row["split"] == "held_out"}
+    found, weights = find_checkpoint(str(folder.checkpoints / "step-000000002.safetensors"), Path(config.paths.runs))
+    assert found.path == folder.path
+    config.trainer.accelerator, config.trainer.devices = "gpu", 4
+    assert evaluate(folder.path, config, weights)[24]["perplexity"] == pytest.approx(rows[2]["perplexity"])
+    assert "evaluating on the CPU" in capsys.readouterr().err
+    assert rows[4]["perplexity"] != pytest.approx(rows[2]["perplexity"])
+    with pytest.raises(UserError, match="no file of weights"):
+        find_checkpoint(str(folder.checkpoints / "step-000000003.safetensors"), Path(config.paths.runs))
+
+
+@pytest.mark.parametrize("backbone", ["transformer", "bilstm"])
+def test_only_blocks_are_compiled(backbone: str, make_config: MakeConfig, capsys: pytest.CaptureFixture[str]) -> None:
+    config = make_config(**{"trainer.compile": True, "backbone.kind": backbone})
+    model = _build_model(prepare_ingredients(config), "gpu")
+    compiled = [name for name, module in model.named_modules() if module._compiled_call_impl is not None]
+    assert compiled == (["backbone.layers.0"] if backbone == "transformer" else [])
+    assert ("left out" in capsys.readouterr().err) == (backbone == "bilstm")
 
 
 def test_finding_runs(make_config: MakeConfig, tmp_path: Path) -> None:
