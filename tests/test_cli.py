@@ -295,7 +295,7 @@ class TestEvaluate:
             config.budget.steps = 10
             (folder / "config.yaml").write_text(yaml.safe_dump(dataclasses.asdict(config)))
         seen: list[tuple[str, PretrainConfig]] = []
-        monkeypatch.setattr(evaluate, "_evaluate", lambda folder, config: seen.append((folder.name, config)))
+        monkeypatch.setattr(evaluate, "_evaluate", lambda folder, config, weights: seen.append((folder.name, config)))
         return seen
 
     def test_a_run_is_evaluated_as_it_was_configured_but_for_the_overrides(
