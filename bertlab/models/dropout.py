@@ -61,7 +61,8 @@ def dropped_elements(count: int, rate: float) -> Tensor:
 def _dropped_from(start: int, count: int, rate: float) -> Tensor:
     """Dropped indices from ``start`` on, so many that they all but surely go past ``start + count``."""
     draws = int(count * rate + 6 * math.sqrt(count * rate) + 16)
-    uniform = _random_words(draws).float().add_(2.0**31 + 0.5).mul_(2.0**-32)  # in (0, 1]
+    # In (0, 1]: as many bits as a float32 holds exactly, so that none is rounded to a 0 whose logarithm would be infinite.
+    uniform = _random_words(draws).bitwise_and_(2**24 - 1).add_(1).float().mul_(2.0**-24)
     # What is kept between two dropped elements is geometric: at least k with probability (1 - rate)^k.
     kept_between = uniform.log_().mul_(1 / math.log1p(-rate)).long()
     return kept_between.add_(1).cumsum(0).add_(start - 1)

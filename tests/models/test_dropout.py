@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bertlab.models import dropout
 from bertlab.models.dropout import add_dropped, drop, dropped_elements, seed_dropout, standard_normal
 
 torch.set_num_threads(1)
@@ -33,6 +34,16 @@ def test_the_gaps_are_geometric() -> None:
     expected[60] = len(gaps) * 0.9**60
     statistic = ((observed - expected) ** 2 / expected).sum()
     assert statistic < 60 + 5 * (2 * 60) ** 0.5
+
+
+@pytest.mark.parametrize("word", [-(2**31), -(2**31) + 63, -1, 0, 2**24 - 1, 2**31 - 1])
+def test_every_random_word_gives_a_finite_gap(monkeypatch: pytest.MonkeyPatch, word: int) -> None:
+    monkeypatch.setattr(dropout, "_random_words", lambda count: torch.full((count,), word, dtype=torch.int32))
+    found = dropped_elements(1000, 0.1)
+    assert found.diff().unique().numel() <= 1  # equal words, equal gaps
+    assert all(0 <= index < 1000 for index in found.tolist())
+    # The longest gap that 24 bits can give: 2^-24 = 0.9^k.
+    assert len(found) >= 1000 // 160
 
 
 @settings(deadline=None, max_examples=50)
