@@ -58,7 +58,8 @@ def test_choices_of_a_folder_of_ones_own(tmp_path: Path) -> None:
     assert bash("bertlab", "pretrain", "model=z") == []
 
 
-def test_runs(tmp_path: Path) -> None:
+def test_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # where there is no runs/
     (tmp_path / "pretrain-tiny-0123abcd").mkdir()
     (tmp_path / "pretrain-tiny-0123abcd" / "config.yaml").touch()
     (tmp_path / "unfinished").mkdir()
