@@ -231,7 +231,7 @@ def merged_report(parts: list[Part]) -> ReadingReport:
 def _kept_blocks(parts: list[Part], named: list[NamedPart]) -> Iterator[NDArray[np.bool_] | None]:
     """Which blocks of each part are kept: (b,), or None for all of them."""
     documents = first_occurrences([part.document_hashes for part in parts]) if any(n.duplicate_documents for n in named) else None
-    # Every block of a repeated document is itself a repetition, so that the two filters need not know of each other.
+    # The text of a repeated document has been seen, so its blocks count as seen too: the two filters need not know of each other.
     blocks = first_occurrences([part.block_hashes for part in parts]) if any(n.duplicate_lines for n in named) else None
     document = block = 0
     for part, name in zip(parts, named, strict=True):
