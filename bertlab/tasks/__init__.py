@@ -1,0 +1,1 @@
+"""Downstream tasks: reading their files, turning examples into batches, turning outputs into predictions, scoring predictions."""

@@ -1,0 +1,63 @@
+"""Examples as numbers: the sequences of a split, flat, with what is to be predicted of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bertlab.data.batches import Batch
+
+
+@dataclass
+class Inputs:
+    """E examples as S sequences of N tokens in all, none of them padding.
+
+    Classification, regression and tagging: a sequence an example. Choice: a sequence a choice. Span: a sequence a window. The
+    sequences of an example stand together, in order.
+    """
+
+    tokens: NDArray[Any]  # (N,) uint16 or int32
+    offsets: NDArray[np.int64]  # (S + 1,) of sequences in ``tokens``
+    boundaries: NDArray[np.int32]  # (S,) where segment B begins in the sequence; its length where there is none
+    first_sequence: NDArray[np.int64]  # (E + 1,) of each example
+    labels: NDArray[Any] | None = None  # (E,) int64 classes or choices, or float32 numbers; -1 or NaN where it is not known
+    # Tagging: the W words that lie in a sequence (long sentences are cut), in order.
+    word_tokens: NDArray[np.int64] | None = None  # (W,) flat index of the word's first sub-token
+    word_offsets: NDArray[np.int64] | None = None  # (E + 1,)
+    tags: NDArray[np.int64] | None = None  # (W,), -1 where it is not known
+    # Span: what windows cover and where the answer lies.
+    starts: NDArray[np.int64] | None = None  # (S,) place in the sequence of the answer's first token; 0, [CLS]: not in this window
+    ends: NDArray[np.int64] | None = None  # (S,) of its last token
+    context_begins: NDArray[np.int64] | None = None  # (S,) place in the sequence where the context's tokens begin
+    characters: NDArray[np.int32] | None = None  # (N, 2) of a context's tokens: where they begin and end in the context's characters
+    max_context: NDArray[np.bool_] | None = None  # (N,) whether the token has more context in this window than in any other
+
+    @property
+    def examples(self) -> int:
+        """E."""
+        return len(self.first_sequence) - 1
+
+
+@dataclass
+class TaskBatch:
+    """What a task model is fed: E examples, laid flat as ``inputs``, with their targets."""
+
+    inputs: Batch  # predicted and targets are empty
+    examples: Tensor  # (E,) int64, which examples of the split these are
+    sequences_per_example: Tensor  # (E,) int64: 1, or the number of choices or windows
+    labels: Tensor | None = None  # (E,) int64 or float32
+    word_tokens: Tensor | None = None  # (W,) flat indices into the batch's tokens
+    words_per_example: Tensor | None = None  # (E,)
+    tags: Tensor | None = None  # (W,)
+    starts: Tensor | None = None  # (S,) place in the sequence
+    ends: Tensor | None = None  # (S,)
+    # The denominators of the loss over the whole global batch of the step: examples; of tagging, words; of span, windows.
+    count_in_step: int = 0
+
+    def to(self, device: Any, non_blocking: bool = False) -> TaskBatch:
+        """The same batch on ``device``."""
+        raise NotImplementedError
