@@ -23,6 +23,8 @@ class TaskBatch:
     tags: Tensor | None = None  # (W,)
     starts: Tensor | None = None  # (S,) place in the sequence
     ends: Tensor | None = None  # (S,)
+    # (R, n, H) float32, frozen states kept from before, n of a row: of tagging a row a word, else a row a token
+    features: Tensor | None = None
     # The denominators of the loss over the whole global batch of the step: examples; of tagging, words; of span, windows.
     count_in_step: int = 0
 
