@@ -69,6 +69,7 @@ class TaskData:
     labels: list[str]  # the classes or tags by index; empty for regression, choice and span
     fingerprint: str  # a hash of the content of everything that was read
     left_out: dict[str, int] = field(default_factory=dict)  # why → how many rows were not taken
+    notes: list[str] = field(default_factory=list)  # sentences about the reading that a run's output should carry
 
 
 @dataclass(frozen=True, slots=True)
