@@ -129,11 +129,7 @@ def given_vocabulary(path: str, lowercase: bool) -> Vocabulary:
         raise UserError("tokenizer=file needs tokenizer.path: a vocab.txt, a tokenizer.json or a Hugging Face folder.")
     place = Path(os.path.expanduser(path))
     if place.is_dir():
-        if (place / "tokenizer.json").is_file():
-            return Vocabulary.load(place / "tokenizer.json")
-        if (place / "vocab.txt").is_file():
-            return _read_vocab_txt(place / "vocab.txt", _folder_normalizer(place, lowercase))
-        raise UserError(f"tokenizer.path={path} is a folder with neither tokenizer.json nor vocab.txt: give one that has one of them.")
+        return folder_vocabulary(place, lowercase)
     if not place.is_file():
         raise UserError(f"tokenizer.path={path} does not exist: give a vocab.txt, a tokenizer.json or a Hugging Face folder.")
     if place.suffix == ".json":
@@ -141,21 +137,42 @@ def given_vocabulary(path: str, lowercase: bool) -> Vocabulary:
     return _read_vocab_txt(place, normalizer(lowercase))
 
 
-def _folder_normalizer(folder: Path, lowercase: bool) -> BertNormalizer:
-    """The normaliser that a Hugging Face folder's tokenizer_config.json asks for; ``lowercase`` where it does not say."""
-    config_path = folder / "tokenizer_config.json"
-    if not config_path.is_file():
-        return normalizer(lowercase)
+def folder_vocabulary(folder: Path, lowercase: bool) -> Vocabulary:
+    """The vocabulary in a Hugging Face folder: its tokenizer.json, else its vocab.txt.
+
+    Where tokenizer_config.json says how text is cleaned up, it counts more than tokenizer.json, as in transformers. ``lowercase``
+    decides where neither says it. UserError when there is no vocabulary, or a special token is missing.
+    """
+    config = _tokenizer_config(folder)
+    if (folder / "tokenizer.json").is_file():
+        vocabulary = Vocabulary.load(folder / "tokenizer.json")
+        normaliser = vocabulary.tokenizer.normalizer
+        if any(getattr(normaliser, own) != config[theirs] for theirs, own in _CLEAN_UP.items() if theirs in config):
+            for theirs, own in _CLEAN_UP.items():
+                if theirs in config:
+                    setattr(normaliser, own, config[theirs])
+            vocabulary.tokenizer.normalizer = normaliser
+        return vocabulary
+    if (folder / "vocab.txt").is_file():
+        values = {own: config[theirs] for theirs, own in _CLEAN_UP.items() if theirs in config}
+        return _read_vocab_txt(folder / "vocab.txt", BertNormalizer(**({"clean_text": True, "lowercase": lowercase} | values)))
+    raise UserError(f"The folder {folder} has neither tokenizer.json nor vocab.txt: give one that has one of them.")
+
+
+# Keys of a tokenizer_config.json → the normaliser's.
+_CLEAN_UP = {"do_lower_case": "lowercase", "strip_accents": "strip_accents", "tokenize_chinese_chars": "handle_chinese_chars"}
+
+
+def _tokenizer_config(folder: Path) -> dict[str, Any]:
+    """What tokenizer_config.json says; nothing where it is missing."""
+    path = folder / "tokenizer_config.json"
+    if not path.is_file():
+        return {}
     try:
-        config: dict[str, Any] = json.loads(config_path.read_text(encoding="utf-8"))
+        config = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise UserError(f"{config_path} is not valid JSON: {error}.") from error
-    return BertNormalizer(
-        clean_text=True,
-        handle_chinese_chars=config.get("tokenize_chinese_chars", True),
-        strip_accents=config.get("strip_accents"),
-        lowercase=config.get("do_lower_case", lowercase),
-    )
+        raise UserError(f"{path} is not valid JSON: {error}.") from error
+    return config if isinstance(config, dict) else {}
 
 
 def _read_vocab_txt(path: Path, text_normalizer: BertNormalizer) -> Vocabulary:

@@ -1,0 +1,225 @@
+"""A checkpoint of any kind as a model with its vocabulary: a run, weights that it has kept, an exported or a Hugging Face folder."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from bertlab.data.tokenizer import Vocabulary, folder_vocabulary
+from bertlab.errors import UserError
+from bertlab.interop import huggingface
+from bertlab.interop.weight_files import read_folder_weights, read_weights
+from bertlab.interop.weight_names import head_of
+from bertlab.messages import say
+from bertlab.models.architecture import Architecture
+from bertlab.training.run_folder import RunFolder, find_run
+
+if TYPE_CHECKING:
+    from bertlab.models.bert import Bert
+
+_FRESH_SEED = 0  # of parts that the checkpoint lacks: the same whenever it is loaded
+_FLOATS = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+@dataclass
+class Pretrained:
+    """A model with its vocabulary, and where it comes from."""
+
+    bert: Bert  # in evaluation mode, on the CPU, in fp32
+    vocabulary: Vocabulary
+    architecture: Architecture
+    name: str  # short and readable: a run's id, or a folder's name
+    fingerprint: str  # a hash of the weights that were trained, the vocabulary and the architecture
+    origin: str  # the absolute path
+    fresh: list[str] = field(default_factory=list)  # parts that the checkpoint lacks and that are initialised anew
+    ignored: list[str] = field(default_factory=list)  # weights of other heads, which are not read
+    run: RunFolder | None = None  # where it is a run of this program
+
+    @property
+    def objective(self) -> str:
+        """What it was trained to do, as far as its parts show: mlm_nsp | mlm | ltr | rtl."""
+        if self.architecture.attention != "bidirectional":
+            return {"causal": "ltr", "anticausal": "rtl"}[self.architecture.attention]
+        return "mlm_nsp" if self.architecture.next_sentence and "next-sentence head" not in self.fresh else "mlm"
+
+    def trained_weights(self) -> dict[str, Tensor]:
+        """The weights without those of the ``fresh`` parts."""
+        return {name: tensor for name, tensor in self.bert.state_dict().items() if head_of(name) not in self.fresh}
+
+
+def load_pretrained(checkpoint: str, runs: Path) -> Pretrained:
+    """The model that ``checkpoint`` means.
+
+    It is a run's id inside ``runs`` or the eight characters at its end, a run's folder, a file RUN/checkpoints/step-….safetensors, a
+    folder that ``bertlab export`` or ``import`` has written, or a folder in the Hugging Face layout.
+
+    Raises:
+        UserError: there is nothing of the kind, it is not whole, or it is a model that bertlab has no place for.
+    """
+    path = Path(checkpoint).expanduser()
+    if path.is_file():
+        return _from_file(path)
+    if not path.is_dir() or not _is_checkpoint(path):
+        _refuse_path(checkpoint, path)
+        path = find_run(checkpoint, runs).path
+    path = path.absolute()
+    if (path / "config.yaml").is_file():
+        return _from_own(path, _name(path), _run_weights(RunFolder(path)), RunFolder(path))
+    if (path / "architecture.json").is_file():
+        return _from_own(path, _name(path), read_folder_weights(path))
+    return _from_hugging_face(path)
+
+
+def _is_checkpoint(folder: Path) -> bool:
+    own = any((folder / name).is_file() for name in ("config.yaml", "architecture.json"))
+    return own or huggingface.config_path(folder) is not None
+
+
+def _refuse_path(checkpoint: str, path: Path) -> None:
+    """Refuse what is clearly meant as a path, and is none of a model."""
+    if path.is_dir() and (path.name != checkpoint or any(path.iterdir())):
+        inside = sorted(child for child in path.iterdir() if child.is_dir() and _is_checkpoint(child))
+        hint = f"do you mean {inside[0]}?" if inside else "give a run's folder, or one with config.json and weights."
+        raise UserError(f"{checkpoint} is a folder that holds no model (no config.yaml, architecture.json or config.json): {hint}")
+    if "/" in checkpoint and not path.exists() and checkpoint.count("/") == 1 and not path.parent.is_dir() and checkpoint[0] not in "/.~":
+        raise UserError(
+            f"There is no folder {checkpoint}: if it is a model of the Hugging Face Hub, download it first"
+            f" (hf download {checkpoint} --local-dir DIR) and give checkpoint=DIR."
+        )
+
+
+def _from_file(path: Path) -> Pretrained:
+    """A file of weights inside a run's or an exported folder."""
+    if path.suffix != ".safetensors":
+        raise UserError(
+            f"{path} is no file of weights that can be taken by itself: give its folder, or a .safetensors file in a run's folder."
+        )
+    for folder in path.absolute().parents[:2]:
+        if (folder / "config.yaml").is_file() or (folder / "architecture.json").is_file():
+            run = RunFolder(folder) if (folder / "config.yaml").is_file() else None
+            name = _name(folder) if path.name == RunFolder(folder).weights.name else f"{_name(folder)}-{path.stem}"
+            return _from_own(folder, name, read_weights(path), run, origin=path.absolute())
+    if huggingface.config_path(path.absolute().parent):
+        return _from_hugging_face(path.absolute().parent)
+    raise UserError(f"{path} is no file of weights in a run's folder: give checkpoint=RUN, or RUN/checkpoints/step-NUMBER.safetensors.")
+
+
+def _run_weights(run: RunFolder) -> dict[str, Tensor]:
+    """The final weights of a run, or those of its newest saved state."""
+    from bertlab.training.checkpoints import load_newest
+
+    if run.weights.is_file():
+        return read_weights(run.weights)
+    state = load_newest(run.checkpoints, say)
+    if state is None:
+        raise UserError(f"The run {run.path} has no weights yet: train it first, with the command that began it.")
+    say(f"{run.name} is not finished: its state after step {state['step']:,} is taken.")
+    weights: dict[str, Tensor] = state["weights"]
+    return weights
+
+
+def _from_own(folder: Path, name: str, weights: dict[str, Tensor], run: RunFolder | None = None, origin: Path | None = None) -> Pretrained:
+    """A model in our layout. Of a fine-tuned one the task's head is left behind."""
+    files = RunFolder(folder)
+    if not files.architecture.is_file():
+        raise UserError(f"{folder} has no {files.architecture.name}: it is no whole run.")
+    try:
+        architecture = Architecture.from_dict(json.loads(files.architecture.read_text(encoding="utf-8")))
+    except (ValueError, TypeError) as error:
+        raise UserError(f"{files.architecture} is damaged ({error}): export the model anew.") from error
+    ignored: list[str] = []
+    if any(key.startswith("bert.") for key in weights):
+        ignored = sorted(key for key in weights if not key.startswith("bert."))
+        weights = {key.removeprefix("bert."): tensor for key, tensor in weights.items() if key.startswith("bert.")}
+    vocabulary = Vocabulary.load(files.tokenizer)
+    found = _pretrained(architecture, vocabulary, weights, name, origin or folder)
+    found.run, found.ignored = run, ignored
+    return found
+
+
+def _from_hugging_face(folder: Path) -> Pretrained:
+    path = huggingface.config_path(folder)
+    assert path is not None
+    config = huggingface.read_config(path)
+    huggingface.architecture_of(config, path, pooler=False)  # refuses other models before their weights are read
+    weights = huggingface.plain_names(read_folder_weights(folder), folder)
+    pooler = any(name.startswith(("bert.pooler.", "cls.seq_relationship.")) for name in weights)
+    architecture = huggingface.architecture_of(config, path, pooler=pooler)
+    own, ignored = huggingface.own_weights(weights, architecture, folder)
+    found = _pretrained(architecture, folder_vocabulary(folder, lowercase=True), own, _name(folder), folder)
+    found.ignored = ignored
+    return found
+
+
+def _pretrained(architecture: Architecture, vocabulary: Vocabulary, weights: dict[str, Tensor], name: str, origin: Path) -> Pretrained:
+    if vocabulary.size > architecture.vocab_size:
+        raise UserError(
+            f"{origin}: the tokenizer has {vocabulary.size:,} entries and the model {architecture.vocab_size:,}: they are not of one model."
+        )
+    weights = {key: _as_float(key, tensor, origin) for key, tensor in weights.items()}
+    bert, fresh = _built(architecture, weights, origin)
+    fingerprint = _fingerprint(weights, vocabulary, architecture)
+    return Pretrained(bert, vocabulary, architecture, name, fingerprint, str(origin), fresh)
+
+
+def _as_float(name: str, tensor: Tensor, origin: Path) -> Tensor:
+    if name.endswith("num_batches_tracked"):
+        return tensor
+    if tensor.dtype not in _FLOATS:
+        raise UserError(f"{origin}: {name} is of type {str(tensor.dtype).removeprefix('torch.')}: give the full-precision weights.")
+    return tensor.float()
+
+
+def _built(architecture: Architecture, weights: dict[str, Tensor], origin: Path) -> tuple[Bert, list[str]]:
+    """The model with these weights, and the heads that they lack, which are initialised as in a new model."""
+    from bertlab.models.bert import Bert
+
+    with torch.device("meta"):
+        bert = Bert(architecture)
+    expected = bert.state_dict()
+    heads_there = {head_of(name) for name in weights}
+    missing = [name for name in expected if name not in weights]
+    fresh = sorted({head for name in missing if (head := head_of(name)) is not None and head not in heads_there})
+    if lacking := [name for name in missing if head_of(name) not in fresh]:
+        raise UserError(f"{origin} lacks the weights {', '.join(lacking[:3])}: it is not whole.")
+    if unexpected := [name for name in weights if name not in expected]:
+        raise UserError(f"{origin} holds weights for which its architecture has no place: {', '.join(unexpected[:3])}.")
+    for name, tensor in weights.items():
+        if tensor.shape != expected[name].shape:
+            raise UserError(
+                f"{origin}: {name} has the shape {tuple(tensor.shape)}, but its configuration asks for {tuple(expected[name].shape)}."
+            )
+    if fresh:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(_FRESH_SEED)
+            bert = Bert(architecture)
+    else:
+        bert.to_empty(device="cpu")
+    bert.load_state_dict(weights, strict=False)
+    return bert.eval(), fresh
+
+
+def _fingerprint(weights: dict[str, Tensor], vocabulary: Vocabulary, architecture: Architecture) -> str:
+    """A hash of all that decides what the model computes; 32 hexadecimal digits."""
+    standard = Architecture().to_dict()
+    shape: dict[str, Any] = {key: value for key, value in sorted(architecture.to_dict().items()) if value != standard[key]}
+    digest = hashlib.blake2b(json.dumps([shape, vocabulary.fingerprint]).encode(), digest_size=16)
+    for name in sorted(weights):
+        tensor = weights[name].contiguous()
+        digest.update(f"{name} {tuple(tensor.shape)} ".encode())
+        digest.update(tensor.view(-1).numpy().data if tensor.numel() else b"")
+    return digest.hexdigest()
+
+
+def _name(folder: Path) -> str:
+    """The name of a folder, or of the one around it where it is only called "model"."""
+    folder = folder.resolve()
+    name = folder.parent.name if folder.name == "model" else folder.name
+    return re.sub(r"[^A-Za-z0-9._-]+", "_", name) or "model"
