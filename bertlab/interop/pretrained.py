@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -196,14 +196,20 @@ def _built(architecture: Architecture, weights: dict[str, Tensor], origin: Path)
             raise UserError(
                 f"{origin}: {name} has the shape {tuple(tensor.shape)}, but its configuration asks for {tuple(expected[name].shape)}."
             )
-    if fresh:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(_FRESH_SEED)
-            bert = Bert(architecture)
-    else:
-        bert.to_empty(device="cpu")
-    bert.load_state_dict(weights, strict=False)
+    bert.to_empty(device="cpu")
+    bert.load_state_dict(weights | (_new_heads(architecture, fresh) if fresh else {}))
     return bert.eval(), fresh
+
+
+def _new_heads(architecture: Architecture, fresh: list[str]) -> dict[str, Tensor]:
+    """The weights of the ``fresh`` heads as a new model has them. They do not depend on what is below: that is made small."""
+    from bertlab.models.bert import Bert
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_FRESH_SEED)
+        new = Bert(replace(architecture, layers=0, vocab_size=1, positions=1)).state_dict()
+    new["language_head.bias"] = torch.zeros(architecture.vocab_size)
+    return {name: tensor for name, tensor in new.items() if head_of(name) in fresh}
 
 
 def _fingerprint(weights: dict[str, Tensor], vocabulary: Vocabulary, architecture: Architecture) -> str:
