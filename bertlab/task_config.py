@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bertlab.config import CorpusConfig
+from bertlab.config import CorpusConfig, TokenizerConfig
 
 
 @dataclass
@@ -38,7 +38,9 @@ class ProbeConfig:
     """A task made of raw text, without labels (``format: probe``)."""
 
     kind: str = "bigram_shift"  # bigram_shift | sentence_order | continuation | recurring_span | truecasing
-    corpus: CorpusConfig = field(default_factory=CorpusConfig)
+    corpus: CorpusConfig = field(default_factory=CorpusConfig)  # of the pre-training, with its ``held_out``
+    tokenizer: TokenizerConfig = field(default_factory=TokenizerConfig)  # of the pre-training: which documents are held out depends on it
+    documents: str = "auto"  # auto (held_out where there is enough of it, else any) | held_out | any
     train: int = 10000  # examples
     dev: int = 2000
     test: int = 2000
