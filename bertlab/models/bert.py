@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor, nn
 
@@ -11,9 +13,11 @@ from bertlab.models.bilstm import BiLSTM
 from bertlab.models.cbow import BagOfWords
 from bertlab.models.embeddings import Embeddings
 from bertlab.models.heads import LanguageHead, Pooler
+from bertlab.models.initialisation import initialise
 from bertlab.models.transformer import Transformer
 
-BACKBONES: dict[str, type[nn.Module]] = {"transformer": Transformer, "bilstm": BiLSTM, "cbow": BagOfWords}
+Backbone = Transformer | BiLSTM | BagOfWords
+BACKBONES: dict[str, type[Backbone]] = {"transformer": Transformer, "bilstm": BiLSTM, "cbow": BagOfWords}
 
 
 class Bert(nn.Module):
@@ -23,34 +27,26 @@ class Bert(nn.Module):
         super().__init__()
         self.architecture = architecture
         self.embeddings = Embeddings(architecture)
-        self.backbone = BACKBONES[architecture.backbone](architecture)
+        self.backbone: Backbone = BACKBONES[architecture.backbone](architecture)
         self.language_head = LanguageHead(architecture)
         self.pooler = Pooler(architecture) if architecture.next_sentence else None
         self.next_sentence_head = nn.Linear(architecture.hidden, 2) if architecture.next_sentence else None
-        self.apply(self._initialise)
-
-    def _initialise(self, module: nn.Module) -> None:
-        """As the released BERT: normal weights cut off at two deviations, zero biases; norms start as the identity.
-
-        An LSTM keeps PyTorch's uniform initialisation, which suits its gates, with forget gates open (Jozefowicz et al. 2015).
-        """
-        deviation = self.architecture.initializer_range
-        if isinstance(module, nn.Linear | nn.Embedding):
-            nn.init.trunc_normal_(module.weight, 0.0, deviation, -2 * deviation, 2 * deviation)
-        if isinstance(module, nn.Linear):
-            nn.init.zeros_(module.bias)
-        if isinstance(module, nn.LSTM):
-            for name, bias in module.named_parameters():
-                if name.startswith("bias"):
-                    nn.init.zeros_(bias)
-                if name == "bias_ih_l0":  # gates in PyTorch's order: input, forget, cell, output
-                    nn.init.ones_(bias.detach()[module.hidden_size : 2 * module.hidden_size])
+        self.apply(partial(initialise, deviation=architecture.initializer_range))
 
     def forward(self, batch: Batch, with_words: bool = False) -> Tensor | tuple[Tensor, Tensor]:
         """Hidden states (T, H), one a token; and, if asked for, the word table (V, H) for ``language_loss``."""
         embedded, words = self.embeddings(batch)
         hidden = self.backbone(embedded, batch)
         return (hidden, words) if with_words else hidden
+
+    def states(self, batch: Batch) -> list[Tensor]:
+        """What every layer makes of the batch: the embeddings' output, then layers 1 to L, each (T, H).
+
+        The last one is what ``forward`` gives, so under placement "pre" it is after the final norm, which counts with the top layer.
+        A bag of words has one layer.
+        """
+        embedded, _ = self.embeddings(batch)
+        return [embedded, *self.backbone.states(embedded, batch)]
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
         """The state that stands for each sequence (B, H), see ``Architecture.pooling``; through the pooler where there is one."""

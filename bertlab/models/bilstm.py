@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 
@@ -12,6 +15,20 @@ from bertlab.models.grid import Grid
 from bertlab.models.norms import make_norm
 
 FORWARD, BACKWARD = "rightward", "leftward"  # the way an LSTM reads
+
+
+def grids_of(batch: Batch) -> dict[str, Grid]:
+    """The sequences of ``batch`` in the order in which each way of reading meets their tokens: padding comes last and reaches none."""
+    return {FORWARD: Grid.of(batch), BACKWARD: Grid.of(batch, reverse=True)}
+
+
+def read(lstms: nn.ModuleDict, x: Tensor, grids: dict[str, Grid]) -> Tensor:
+    """(T, inputs) → the states of one LSTM a way, side by side: (T, their widths together)."""
+    states = []
+    for way, lstm in lstms.items():
+        hidden, _ = lstm(grids[way].pad(x).transpose(0, 1))  # (S, B, width of a way)
+        states.append(grids[way].unpad(hidden.transpose(0, 1)))
+    return states[0] if len(states) == 1 else torch.cat(states, -1)
 
 
 class Recurrence(nn.Module):
@@ -31,17 +48,9 @@ class Recurrence(nn.Module):
 
     def forward(self, x: Tensor, grids: dict[str, Grid]) -> Tensor:
         """(T, inputs) → (T, width)."""
-        update = self._read(self.norm(x) if self.pre else x, grids)
+        update = read(self.lstms, self.norm(x) if self.pre else x, grids)
         x = add_dropped(x, update, self.dropout, self.training) if self.residual else drop(update, self.dropout, self.training)
         return x if self.pre else self.norm(x)
-
-    def _read(self, x: Tensor, grids: dict[str, Grid]) -> Tensor:
-        states = []
-        for way, lstm in self.lstms.items():
-            # A grid holds the sequences in the order of reading: padding comes after a sequence's last token and reaches none.
-            hidden, _ = lstm(grids[way].pad(x).transpose(0, 1))  # (S, B, width of a way)
-            states.append(grids[way].unpad(hidden.transpose(0, 1)))
-        return states[0] if len(states) == 1 else torch.cat(states, -1)
 
 
 class Stack(nn.Module):
@@ -58,6 +67,16 @@ class Stack(nn.Module):
         for layer in self.layers:
             x = layer(x, grids)
         return x if self.norm is None else self.norm(x)
+
+    def states(self, x: Tensor, grids: dict[str, Grid]) -> list[Tensor]:
+        """(T, H) → what each layer makes of it, the last after the final norm if there is one."""
+        states = []
+        for layer in self.layers:
+            x = layer(x, grids)
+            states.append(x)
+        if self.norm is not None:
+            states[-1] = self.norm(states[-1])
+        return states
 
 
 class BiLSTM(nn.Module):
@@ -81,6 +100,19 @@ class BiLSTM(nn.Module):
 
     def forward(self, x: Tensor, batch: Batch) -> Tensor:
         """(T, H) → (T, H)."""
-        grids = {FORWARD: Grid.of(batch), BACKWARD: Grid.of(batch, reverse=True)}
+        grids = grids_of(batch)
         states = [stack(x, grids) for stack in self.stacks]
         return states[0] if len(states) == 1 else torch.cat(states, -1)
+
+    def states(self, x: Tensor, batch: Batch) -> list[Tensor]:
+        """(T, H) → what each layer makes of it; those of a pair's two stacks side by side."""
+        grids = grids_of(batch)
+        layers = zip(*(stack.states(x, grids) for stack in cast(Iterable[Stack], self.stacks)), strict=True)
+        return [states[0] if len(states) == 1 else torch.cat(states, -1) for states in layers]
+
+    def parts(self) -> list[list[nn.Module]]:
+        """The modules of each layer, from the lowest; the final norms are the highest one's."""
+        stacks = list(cast(Iterable[Stack], self.stacks))
+        parts = [list(layers) for layers in zip(*(stack.layers for stack in stacks), strict=True)]
+        parts[-1] += [stack.norm for stack in stacks if stack.norm is not None]
+        return parts

@@ -37,6 +37,14 @@ class BagOfWords(nn.Module):
             sums, counts = sums + after, counts + counts_after
         return self.norm((sums / counts.clamp(min=1)[:, None]).to(x.dtype))  # type: ignore[no-any-return]
 
+    def states(self, x: Tensor, batch: Batch) -> list[Tensor]:
+        """(T, H) → what its one layer makes of it."""
+        return [self(x, batch)]
+
+    def parts(self) -> list[list[nn.Module]]:
+        """The modules of its one layer."""
+        return [[self.norm]]
+
     def _before(self, x: Tensor, grid: Grid, places: Tensor, own: bool) -> tuple[Tensor, Tensor]:
         """Sums (T, H) over the tokens read before each, with its ``own`` or not, and how many they are (T,).
 

@@ -1,4 +1,4 @@
-"""Dropout whose noise is a function of (seed, step, micro-batch, rank), at a tenth of the usual cost on a CPU.
+"""Dropout whose noise is a function of (seed, step, micro-batch, rank), drawn sparsely on a CPU.
 
 On a CPU the dropped elements are drawn, not the kept ones: the gaps between them are geometric, so one random number a dropped element
 is enough, and dropping is a sparse write. The elements are independent and each is dropped with exactly the asked probability (to

@@ -67,6 +67,23 @@ class Transformer(nn.Module):
             x = layer(x, plan)
         return x if self.norm is None else self.norm(x)
 
+    def states(self, x: Tensor, batch: Batch) -> list[Tensor]:
+        """(T, H) → what each layer makes of it, the last after the final norm if there is one."""
+        plan, states = plan_attention(batch, self.architecture), []
+        for layer in self.layers:
+            x = layer(x, plan)
+            states.append(x)
+        if self.norm is not None:
+            states[-1] = self.norm(states[-1])
+        return states
+
+    def parts(self) -> list[list[nn.Module]]:
+        """The modules of each layer, from the lowest; the final norm is the highest one's."""
+        parts = [[layer] for layer in self.layers]
+        if self.norm is not None:
+            parts[-1].append(self.norm)
+        return parts
+
     def compile_blocks(self, **options: Any) -> None:
         """Have PyTorch compile the blocks with ``torch.compile``'s options; parameters keep their names.
 
