@@ -133,8 +133,9 @@ class HashedFile:
 class StoreWriter:
     """Writes the arrays of a token store chunk by chunk."""
 
-    def __init__(self, folder: Path, token_type: np.dtype[Any], stack: ExitStack) -> None:
+    def __init__(self, folder: Path, token_type: np.dtype[Any], unknown: int, stack: ExitStack) -> None:
         self.token_type = token_type
+        self.unknown, self.unknown_tokens = unknown, 0
         self.tokens = self.sentences = self.blocks = self.documents = 0
         self._files = {name: stack.enter_context(HashedFile(folder / name)) for name in store.FILES if name != store.TOKENIZER}
         for name in (store.SENTENCE_OFFSETS, store.DOCUMENT_SENTENCES):
@@ -151,6 +152,7 @@ class StoreWriter:
         self._files[store.DOCUMENT_SENTENCES].write(document_ends, store.OFFSET_TYPE)
         self._files[store.DOCUMENT_HASHES].write(chunk.document_hashes, store.HASH_TYPE)
         self.tokens += len(chunk.tokens)
+        self.unknown_tokens += int(np.count_nonzero(chunk.tokens == self.unknown))
         self.sentences += len(chunk.sentence_tokens)
         self.blocks += len(chunk.block_sentences)
         self.documents += len(chunk.document_blocks)
@@ -177,6 +179,7 @@ class JoiningTask:
     parts: list[NamedPart]
     tokenizer: Path
     vocab_size: int
+    unknown: int  # the id of [UNK]
     target: Path
     made_from: dict[str, Any]  # for the store's manifest
 
@@ -189,7 +192,7 @@ def join_parts(task: JoiningTask, progress: Callable[[int], None]) -> None:
     shutil.copyfile(task.tokenizer, task.target / store.TOKENIZER)
     sources: dict[str, list[int]] = {}
     with ExitStack() as stack:
-        writer = StoreWriter(task.target, dtype, stack)
+        writer = StoreWriter(task.target, dtype, task.unknown, stack)
         for part, named, kept in zip(parts, task.parts, _kept_blocks(parts, task.parts), strict=True):
             first = writer.documents
             _write_part(writer, part, kept)
@@ -203,6 +206,7 @@ def join_parts(task: JoiningTask, progress: Callable[[int], None]) -> None:
         "documents": writer.documents,
         "sentences": writer.sentences,
         "tokens": writer.tokens,
+        "unknown_tokens": writer.unknown_tokens,
         "token_type": dtype.str,
         "sources": [{"name": name, "first_document": first, "end_document": end} for name, (first, end) in sources.items()],
         "read": counts,

@@ -40,6 +40,7 @@ from bertlab.data.documents import ASKED_FOR, ReadingReport
 from bertlab.data.encoding import SUMMARY, EncodingTask, encode_piece
 from bertlab.data.fingerprints import source_fingerprint
 from bertlab.data.joining import JoiningTask, NamedPart, join_parts
+from bertlab.data.kept_text import read_kept
 from bertlab.data.lines import Part
 from bertlab.data.pieces import COMPRESSION, PIECE_BYTES, Piece, pieces, sources_of
 from bertlab.data.progress import progress_bar
@@ -52,6 +53,7 @@ from bertlab.files import sync_folder, write_atomically
 
 Say = Callable[[str], None]
 MANY_REPETITIONS = 0.1  # of the documents: from here on a warning is given
+MANY_UNKNOWN = 0.02  # of the tokens: the same
 LEAST_VOCABULARY = 16
 
 
@@ -206,12 +208,20 @@ class Preparation:
         counted = self.work("Reading the corpus for the vocabulary", sample_piece, samples, self.sizes)
         characters = merge_characters([counted[number] for number in range(len(samples))])
         if not len(characters.points):
-            raise self.nothing()
+            raise self.nothing(self._report_of_kept([sample.text for sample in samples]))
         self.say(f"Training a vocabulary of {size:,} entries …")
         alphabet = vocabulary_training.choose_alphabet(characters, size)
         training = TrainingTask([sample.path for sample in samples], alphabet, size, lowercase)
         trained: str = self.work("Training the vocabulary", train_wordpiece, [training], [1])[0]
         return trained
+
+    def _report_of_kept(self, texts: Sequence[Path]) -> ReadingReport:
+        """What was met in reading pieces of which so little came that they were kept whole."""
+        report = ReadingReport()
+        for text, piece in zip(texts, self.pieces, strict=True):
+            for _ in read_kept(text, piece, report):
+                pass
+        return report
 
     def _build(self, folder: Path, tokenizer: Path, vocabulary: Vocabulary) -> None:
         parts_folder = folder.with_name(f"{folder.name}.{self.plan}.parts")
@@ -228,7 +238,7 @@ class Preparation:
         named = [NamedPart(part, piece.source, *self.filters[piece.source]) for part, piece in zip(parts, self.pieces, strict=True)]
         target.mkdir()
         with progress_bar("Joining", sum(self.sizes), self.progress, self.say) as bar:
-            join_parts(JoiningTask(named, tokenizer, vocabulary.size, target, made_from), bar.advance)
+            join_parts(JoiningTask(named, tokenizer, vocabulary.size, vocabulary.unknown, target, made_from), bar.advance)
         self._refuse_empty(target)
         os.rename(target, folder)
         sync_folder(folder.parent)
@@ -298,6 +308,11 @@ class Preparation:
             self.say(
                 f"Warning: {store.manifest['repeated_documents']:,} of the corpus's {store.documents:,} documents are exact repetitions of "
                 "another one, which a model learns by heart: corpus.filter.duplicate_documents=true leaves them out."
+            )
+        if store.manifest.get("unknown_tokens", 0) > MANY_UNKNOWN * store.token_count:
+            self.say(
+                f"Warning: {store.manifest['unknown_tokens'] / store.token_count:.0%} of the corpus's tokens are [UNK], words that the "
+                "vocabulary cannot write: train one on the corpus (tokenizer=wordpiece), or give one for its language (tokenizer.path)."
             )
         return store.weighted({name: source.weight for name, source in sources_of(self.corpus).items()})
 

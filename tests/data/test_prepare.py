@@ -233,6 +233,26 @@ def test_corpus_without_text_is_refused(tmp_path: Path, vocab: TokenizerConfig) 
             run(corpus, tokenizer, tmp_path / "cache")
 
 
+def test_what_could_not_be_read_is_said_of_a_corpus_without_text(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    (tmp_path / "text.parquet").write_bytes(b"junk")
+    corpus = CorpusConfig(kind="parquet", path=str(tmp_path / "text.parquet"))
+    for tokenizer in (vocab, TokenizerConfig(vocab_size=200)):
+        with pytest.raises(UserError, match=r"Met there: file that could not be read.*text\.parquet"):
+            run(corpus, tokenizer, tmp_path / "cache")
+
+
+def test_text_that_the_vocabulary_cannot_write_is_warned_of(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    said: list[str] = []
+    (tmp_path / "text").write_text("a b c\n\n" * 49 + "Ωμέγα a\n")  # 1 of 149 tokens
+    run(CorpusConfig(kind="sentences", path=str(tmp_path / "text")), vocab, tmp_path / "cache", said)
+    assert not [line for line in said if "[UNK]" in line]
+    (tmp_path / "text").write_text("a b c\n\n" * 9 + "Ωμέγα a Ωμέγα\n")  # 2 of 30
+    for _ in range(2):  # a finished store warns too
+        said.clear()
+        run(CorpusConfig(kind="sentences", path=str(tmp_path / "text")), vocab, tmp_path / "cache", said)
+        assert [line for line in said if "7% of the corpus's tokens are [UNK]" in line]
+
+
 def test_problems_are_said_and_strict_refuses_them_even_in_a_finished_store(tmp_path: Path, vocab: TokenizerConfig) -> None:
     (tmp_path / "text").write_bytes(b"one\ntw\xffo\n\nthree\n")
     corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))

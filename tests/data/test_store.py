@@ -43,7 +43,7 @@ def build(folder: Path, pieces: list[list[list[str]]], filters: tuple[bool, bool
         )
         parts.append(NamedPart(part, f"source{number}", *filters))
     (folder / "store").mkdir()
-    join_parts(JoiningTask(parts, folder / "tokenizer.json", vocabulary.size, folder / "store", {}), nothing)
+    join_parts(JoiningTask(parts, folder / "tokenizer.json", vocabulary.size, vocabulary.unknown, folder / "store", {}), nothing)
     return TokenStore.open(folder / "store")
 
 
