@@ -20,6 +20,7 @@ _ABOUT = """bertlab asks what each part of BERT contributes, at a size that fits
   bertlab pretrain                                    train a tiny model on text that needs no download
   bertlab pretrain objective=ltr norm=batch           change what is predicted, and how states are normalised
   bertlab pretrain -m seed=1,2,3 model=tiny,mini      every combination, one after the other
+  bertlab finetune task=mrpc checkpoint=RUN           what a trained model is worth on a task
   bertlab pretrain --help                             every choice there is
 """
 
@@ -76,6 +77,14 @@ def prepare(words: _Words = None) -> None:
 def pretrain(words: _Words = None) -> None:
     """Train a model on raw text; the same command again resumes it."""
     from bertlab.commands.pretrain import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def finetune(words: _Words = None) -> None:
+    """Train a pre-trained model on a task: task=mrpc checkpoint=RUN."""
+    from bertlab.commands.finetune import run
 
     _verb(run, words)
 

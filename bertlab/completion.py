@@ -52,13 +52,14 @@ def _keys(args: Sequence[str], start: str, deletes: bool) -> list[str]:
     Where just one group does, its choices are given at once, so that the shell puts no space after the ``=``.
     """
     from bertlab.keys import leaf_keys
+    from bertlab.schemas import schema_of
 
-    groups = _groups(args)
-    fitting = [group for group in groups if group.startswith(start) and "/" not in group]
-    if args[0] == "evaluate" and "checkpoint".startswith(start):
-        fitting.append("checkpoint")
+    schema = schema_of(args[0])
+    fitting = [group for group in _groups(args) if group.startswith(start) and "/" not in group]
+    fitting += [key for key in (*schema.required, *(["checkpoint"] if args[0] == "evaluate" else [])) if key.startswith(start)]
     if "." in start or not fitting:
-        fitting = [key for key in leaf_keys() if key.startswith(start)]
+        fitting = [key for key in leaf_keys(schema.config) if key.startswith(start)]
+    fitting = list(dict.fromkeys(fitting))
     if deletes:
         return fitting
     if len(fitting) == 1:
@@ -68,32 +69,36 @@ def _keys(args: Sequence[str], start: str, deletes: bool) -> list[str]:
 
 def _values(args: Sequence[str], key: str) -> list[str]:
     from bertlab.keys import leaf_keys
-    from bertlab.validation import WORDS
+    from bertlab.schemas import schema_of
 
+    schema = schema_of(args[0])
     if key in (groups := _groups(args)):
         return groups[key]
     if key == "checkpoint":
         return list(_runs(args))
-    if isinstance(leaf_keys().get(key), bool):
+    if isinstance(leaf_keys(schema.config).get(key), bool):
         return ["true", "false"]
-    return list(WORDS.get(key, ()))
+    return list(schema.words.get(key, ()))
 
 
 def _groups(args: Sequence[str]) -> dict[str, list[str]]:
     """Group → choices, with those of the ``--config-dir`` that the words before name."""
     from bertlab.groups import choices
     from bertlab.resources import conf_folder
+    from bertlab.schemas import belongs, schema_of
 
     folders = [conf_folder()]
     for flag, following in itertools.pairwise([*args, ""]):
         name, _, value = flag.partition("=")
         if name in ("--config-dir", "-cd") and Path(value or following).is_dir():
             folders.insert(0, Path(value or following))
-    return {group: sorted(found) for group, found in choices(folders).items()}
+    schema = schema_of(args[0])
+    return {group: sorted(found) for group, found in choices(folders).items() if belongs(group, schema)}
 
 
 def _runs(args: Sequence[str]) -> Iterator[str]:
     named = [word.removeprefix("paths.runs=") for word in args if word.startswith("paths.runs=")]
     runs = Path(named[-1] if named else "runs")
     if runs.is_dir():
-        yield from sorted(folder.name for folder in runs.iterdir() if (folder / "config.yaml").is_file())
+        found = (folder.name for folder in runs.iterdir() if (folder / "config.yaml").is_file())
+        yield from sorted(name for name in found if not name.startswith("finetune-"))

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -25,14 +25,12 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from bertlab.arguments import Arguments
-from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
-from bertlab.groups import PRIMARY, choices, default_choices
+from bertlab.groups import choices, default_choices
 from bertlab.keys import check_key, words_for
 from bertlab.overrides import prepare_overrides
 from bertlab.resources import conf_folder
-
-SCHEMA = "pretrain_schema"  # the name under which YAML files find the dataclasses
+from bertlab.schemas import C, Schema, belongs
 
 # Hydra writes a folder and a log file for every job unless told otherwise; a run's folder is bertlab's own.
 _QUIET = {
@@ -45,19 +43,22 @@ _QUIET = {
 
 
 @dataclass
-class Job:
+class Job(Generic[C]):
     """One composed configuration, and the overrides that give it."""
 
-    config: PretrainConfig
+    config: C
     overrides: list[str]
 
 
-def compose(arguments: Arguments, base: Mapping[str, Any] | None = None, launched: Callable[[Job], None] | None = None) -> list[Job]:
+def compose(
+    schema: Schema[C], arguments: Arguments, base: Mapping[str, Any] | None = None, launched: Callable[[Job[C]], None] | None = None
+) -> list[Job[C]]:
     """The jobs of a command: one, or several under ``-m``.
 
     Under ``--cfg`` and ``--info`` Hydra prints what is asked for, and there is no job.
 
     Args:
+        schema: what is configured.
         arguments: the command's.
         base: a configuration to start from instead of the default choices, as a run's ``config.yaml`` has it.
         launched: what a launcher of the user's choice calls for each job; there is then no job left to run.
@@ -66,32 +67,46 @@ def compose(arguments: Arguments, base: Mapping[str, Any] | None = None, launche
         UserError: whatever is wrong with the arguments or with a configuration file.
     """
     folders = [*([arguments.config_dir] if arguments.config_dir else []), conf_folder()]
-    groups = choices(folders)
-    chosen = default_choices(folders, arguments.config_name or PRIMARY) if base is None else groups
-    overrides = prepare_overrides(arguments.overrides, groups, chosen, arguments.multirun)
-    _register(base, groups, overrides)
-    jobs: list[Job] = []
+    groups = {group: found for group, found in choices(folders).items() if belongs(group, schema)}
+    chosen = {**default_choices(folders, arguments.config_name or schema.name), **_without_default(schema, groups)}
+    overrides = prepare_overrides(arguments.overrides, schema, groups, chosen if base is None else groups, arguments.multirun)
+    if base is None and arguments.config_name is None and not arguments.only_prints:
+        _check_required(schema, overrides, groups)
+    _register(schema, base, groups, overrides)
+    jobs: list[Job[C]] = []
     errors: list[Exception] = []
 
     def task(composed: DictConfig) -> None:
         chosen = HydraConfig.get().runtime.choices
         try:
-            job = Job(_to_config(composed), _job_overrides())
+            job = Job(_to_config(schema, composed), _job_overrides())
         except OmegaConfBaseException as error:
-            errors.append(_as_user_error(error))  # raised here, Hydra would write of it on standard error itself
+            errors.append(_as_user_error(error, schema))  # raised here, Hydra would write of it on standard error itself
             return
         if launched is None or (chosen["hydra/launcher"] == "basic" and chosen["hydra/sweeper"] == "basic"):
             jobs.append(job)
         else:
             launched(job)
 
-    _run_hydra(task, arguments, overrides, "from_run" if base is not None else PRIMARY)
+    _run_hydra(task, schema, arguments, overrides, "from_run" if base is not None else schema.name)
     for error in errors:
         raise error
     return jobs
 
 
-def _run_hydra(task: Callable[[DictConfig], None], arguments: Arguments, overrides: list[str], primary: str) -> None:
+def _without_default(schema: Schema[Any], groups: Mapping[str, Any]) -> dict[str, str]:
+    """The groups of which every command must choose; ``+`` before such a choice is a plain choice as well."""
+    return {key: "" for key in schema.required if key in groups}
+
+
+def _check_required(schema: Schema[Any], overrides: list[str], groups: Mapping[str, Mapping[str, Any]]) -> None:
+    for key, what in schema.required.items():
+        if not any(override.lstrip("+").partition("=")[0].partition("@")[0] == key for override in overrides):
+            known = f" ({', '.join(groups[key])})" if key in groups else ""
+            raise UserError(f"{schema.name} needs {key}=…: {what}{known}.")
+
+
+def _run_hydra(task: Callable[[DictConfig], None], schema: Schema[Any], arguments: Arguments, overrides: list[str], primary: str) -> None:
     """Hand over to ``hydra.main`` as if the flags and overrides had been given to it."""
     quiet = [f"{key}={value}" for key, value in _QUIET.items() if not any(o.lstrip("+").startswith(f"{key}=") for o in overrides)]
     with tempfile.TemporaryDirectory(prefix="bertlab-") as scratch:  # Hydra leaves a multirun.yaml in the sweep's folder
@@ -101,26 +116,26 @@ def _run_hydra(task: Callable[[DictConfig], None], arguments: Arguments, overrid
             try:
                 hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=primary)(task)()
             except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
-                raise _as_user_error(error) from error
+                raise _as_user_error(error, schema) from error
 
 
-def _register(base: Mapping[str, Any] | None, groups: Mapping[str, Any], overrides: list[str]) -> None:
+def _register(schema: Schema[Any], base: Mapping[str, Any] | None, groups: Mapping[str, Any], overrides: list[str]) -> None:
     """Tell Hydra the dataclasses and, where a command starts from a run, that run's configuration."""
     store = ConfigStore.instance()
-    store.store(name=SCHEMA, node=PretrainConfig)
+    store.store(name=schema.node, node=schema.config)
     if base is None:
         return
     sections = [group for group in groups if "/" not in group and group in base]
     # A choice that the user makes replaces the run's whole section: half of a mixture under a folder of text means nothing.
     chosen = {override.partition("=")[0] for override in overrides}
     kept = {key: value for key, value in base.items() if key not in chosen or key not in sections}
-    store.store(name="from_run", node={"defaults": [SCHEMA, "_self_", *({section: None} for section in sections)], **kept})
+    store.store(name="from_run", node={"defaults": [schema.node, "_self_", *({section: None} for section in sections)], **kept})
 
 
-def _to_config(composed: DictConfig) -> PretrainConfig:
-    merged = OmegaConf.merge(OmegaConf.structured(PretrainConfig), composed)  # a primary file of the user's own may not name the schema
+def _to_config(schema: Schema[C], composed: DictConfig) -> C:
+    merged = OmegaConf.merge(OmegaConf.structured(schema.config), composed)  # a primary file of the user's own may not name the schema
     config = OmegaConf.to_object(merged)
-    assert isinstance(config, PretrainConfig)
+    assert isinstance(config, schema.config)
     return config
 
 
@@ -128,19 +143,19 @@ def _job_overrides() -> list[str]:
     return [str(override) for override in HydraConfig.get().overrides.task]
 
 
-def _as_user_error(error: Exception) -> UserError:
+def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
     """Hydra's, OmegaConf's and PyYAML's complaints in one sentence that names the key."""
     causes: list[BaseException] = [error]
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)
     key = next((key for cause in causes if (key := getattr(cause, "full_key", None))), None)
     words = " ".join(str(error).split("\n    full_key")[0].split()).rstrip(".")
-    return UserError(f"{key}: {words}{_expected(key)}." if key else f"{words}.")
+    return UserError(f"{key}: {words}{_expected(key, schema)}." if key else f"{words}.")
 
 
-def _expected(key: str) -> str:
+def _expected(key: str, schema: Schema[Any]) -> str:
     try:
-        return f"; it takes {words_for(check_key(key))}"
+        return f"; it takes {words_for(check_key(key, schema.config))}"
     except UserError:
         return ""
 

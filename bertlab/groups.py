@@ -11,21 +11,23 @@ import yaml
 
 from bertlab.errors import UserError
 
-PRIMARY = "pretrain"  # the file that names the default choice of every group
-
 _COMMAND = re.compile(r"^bertlab\s")  # by custom the first comment line of a file is the command that uses it
 _OVERRIDE = re.compile(r"^override\s+/?(\S+)$")
+MUST_BE_GIVEN = "???"  # stands for the choice of a group that has no default
 
 
 def choices(folders: Sequence[Path]) -> dict[str, dict[str, Path]]:
     """Group → choice → file, over all ``folders``; where two have the same choice the first folder's file counts.
 
-    A nested file ``corpus/wiki/en.yaml`` is both the choice ``wiki/en`` of ``corpus`` and the choice ``en`` of ``corpus/wiki``.
+    A nested file ``corpus/wiki/en.yaml`` is both the choice ``wiki/en`` of ``corpus`` and the choice ``en`` of ``corpus/wiki``. A folder
+    whose name begins with an underscore holds parts of other files, and no choices.
     """
     found: dict[str, dict[str, Path]] = {}
     for folder in folders:
         for file in sorted(folder.rglob("*.yaml")):
             parts = file.relative_to(folder).with_suffix("").parts
+            if any(part.startswith("_") for part in parts):
+                continue
             for depth in range(1, len(parts)):
                 found.setdefault("/".join(parts[:depth]), {}).setdefault("/".join(parts[depth:]), file)
     return found
@@ -39,14 +41,14 @@ def description(file: Path) -> str:
     return ""
 
 
-def default_choices(folders: Sequence[Path], primary: str = PRIMARY) -> dict[str, str]:
-    """Group → the choice taken when the command names none, with what the default scale chooses."""
+def default_choices(folders: Sequence[Path], primary: str) -> dict[str, str]:
+    """Group → the choice that ``primary``.yaml takes when the command names none, with what the chosen files choose in turn."""
     chosen: dict[str, str] = {}
     _follow(_read(folders, f"{primary}.yaml"), folders, chosen)
     return chosen
 
 
-def default_values(folders: Sequence[Path], primary: str = PRIMARY) -> dict[str, Any]:
+def default_values(folders: Sequence[Path], primary: str) -> dict[str, Any]:
     """What the default choices set, as a nested mapping: a group's file under the group's name, a ``_global_`` file at the top."""
     values: dict[str, Any] = {}
     found = choices(folders)
@@ -64,7 +66,7 @@ def _follow(defaults: list[Any], folders: Sequence[Path], chosen: dict[str, str]
     """Enter what a defaults list chooses into ``chosen``, and what the chosen files override in turn."""
     for entry in defaults:
         for key, choice in entry.items() if isinstance(entry, Mapping) else ():
-            if choice is None:
+            if choice is None or choice == MUST_BE_GIVEN or key.startswith("optional "):
                 continue
             overriding = _OVERRIDE.match(key)
             group = overriding.group(1) if overriding else key.removeprefix("/")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from bertlab.arguments import Arguments
-from bertlab.groups import PRIMARY, choices, default_choices, default_values, description
+from bertlab.groups import MUST_BE_GIVEN, choices, default_choices, default_values, description
 from bertlab.keys import leaf_keys
 from bertlab.resources import conf_folder
+from bertlab.schemas import Schema, belongs, schema_of
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,26 @@ VERBS = {
             ),
             ("bertlab pretrain model=large --cfg job", "print the configuration instead of training"),
             ("bertlab pretrain --config-dir runs/RUN --config-name config", "start a run again from its folder"),
+        ),
+    ),
+    "finetune": Verb(
+        "Train a pre-trained model on a downstream task and measure it. The checkpoint is a run's id or folder, an exported folder or "
+        "a Hugging Face folder; the task's files are looked for in task.path, else in $BERTLAB_TASKS. Without more words the "
+        "paper's recipe is followed; recipe=laptop suits tiny models. The run's folder, with its metrics in result.json and one row an "
+        "example in predictions.jsonl, is the last line printed. The same command again resumes an interrupted run, and does nothing "
+        "for a finished one.",
+        (
+            ("bertlab finetune task=mrpc task.path=GLUE checkpoint=RUN", "the paper's recipe"),
+            ("bertlab finetune task=bigram_shift checkpoint=RUN recipe=laptop", "a probe made of text alone: no labelled data needed"),
+            ("bertlab finetune -m task=mrpc checkpoint=RUN seed=1,2,3", "three seeds, and their mean, deviation, median and best"),
+            (
+                "bertlab finetune -m task=rte checkpoint=RUN optimizer.lr=5e-5,3e-5,2e-5 seed=1,2,3",
+                "which rate is best on dev",
+            ),
+            ("bertlab finetune task=mrpc checkpoint=RUN weights=random", "what the pre-training is worth: the same without it"),
+            ("bertlab finetune task=mrpc checkpoint=RUN optimizer=adamw tuning.epochs=10", "bias correction, and more epochs"),
+            ("bertlab finetune task=wnut17 checkpoint=RUN features=concat_last_4 head=crf", "frozen features under a BiLSTM and a CRF"),
+            ("bertlab finetune --config-dir mine task=mine checkpoint=RUN", "your own task, described by mine/task/mine.yaml"),
         ),
     ),
     "prepare": Verb(
@@ -101,11 +122,11 @@ _FLAGS = (
     ("--package KEY", "with --cfg: that part of it only"),
     ("--info [defaults|searchpath|…]", "print how the configuration is put together"),
     ("--config-dir DIR", "look for choices in DIR too: DIR/model/mine.yaml is model=mine"),
-    ("--config-name NAME", "start from NAME.yaml instead of pretrain.yaml"),
+    ("--config-name NAME", "start from NAME.yaml instead of the default choices"),
     ("+KEY=VALUE, ~KEY", "add a choice that is not there, take one away"),
 )
 
-_MAIN_KEYS = {
+_PRETRAIN_KEYS = {
     "corpus.path": "a file, a folder or a glob",
     "tokenizer.vocab_size": "entries of the vocabulary",
     "budget.steps": "how long to train, in optimizer steps",
@@ -123,6 +144,33 @@ _MAIN_KEYS = {
     "paths.runs": "where runs' folders go",
     "paths.cache": "where vocabularies and token stores go",
 }
+_FINETUNE_KEYS = {
+    "checkpoint": "what to start from",
+    "weights": "pretrained, or random: the checkpoint's architecture and vocabulary with none of its training",
+    "task.path": "the folder of the task, or one with a folder for each task",
+    "task.max_length": "tokens of a sequence",
+    "tuning.epochs": "passes through the training examples",
+    "tuning.batch": "examples of an optimizer step, on all devices together",
+    "tuning.micro": "examples a device works on at once; more are accumulated",
+    "optimizer.lr": "the highest learning rate",
+    "optimizer.warmup": "share of the steps over which the rate rises",
+    "dropout": "of the model; null: as in its pre-training",
+    "tuning.freeze": "none, embeddings, or encoder: everything but the head",
+    "tuning.frozen_layers": "of the lowest, with the embeddings",
+    "tuning.gradual": "unfreeze from the top, layer by layer",
+    "tuning.layer_decay": "of the learning rate, from each layer to the one below",
+    "tuning.reinit_layers": "of the topmost, with the pooler, that start anew",
+    "tuning.select": "best on dev, or last",
+    "tuning.patience": "evaluations without an improvement after which training stops",
+    "tuning.evaluate_every": "epochs between evaluations",
+    "tuning.train_examples": "take so many, the same for every seed",
+    "submission": "also write the file that the task's server takes",
+    "trainer.devices": "processors of the accelerator's kind",
+    "trainer.precision": "fp32 or bf16",
+    "seed": "of everything that is random",
+    "paths.runs": "where runs' folders go, and where a checkpoint's name is looked for",
+}
+_MAIN_KEYS = {"pretrain": _PRETRAIN_KEYS, "prepare": _PRETRAIN_KEYS, "finetune": _FINETUNE_KEYS}
 
 
 def show_help(verb: str, arguments: Arguments) -> int:
@@ -148,47 +196,53 @@ def _help_lines(verb: str, folders: Sequence[Path], width: int) -> Iterator[str]
     yield "Flags"
     yield from _table([*_FLAGS, *([("--json", "print JSON")] if verb == "params" else [])], width)
     yield ""
-    yield from _group_lines(texts.groups, folders, width)
-    if verb in ("pretrain", "prepare"):
+    schema = schema_of(verb)
+    yield from _group_lines(schema, texts.groups, folders, width)
+    if keys := _MAIN_KEYS.get(verb):
         yield "Main keys (and their defaults); --cfg job prints all of them"
-        yield from _table([(f"{key} ({_shown(value)})", _MAIN_KEYS[key]) for key, value in _defaults(folders)], width)
+        yield from _table([(f"{key} ({_shown(value)})", keys[key]) for key, value in _defaults(schema, keys, folders)], width)
         yield ""
     yield f"Choices are files in {conf_folder()}"
 
 
-def _group_lines(wanted: Sequence[str], folders: Sequence[Path], width: int) -> Iterator[str]:
+def _group_lines(schema: Schema[Any], wanted: Sequence[str], folders: Sequence[Path], width: int) -> Iterator[str]:
     """Every group with its choices: the default one marked, each with its line of description."""
-    defaults = default_choices(folders, PRIMARY)
-    for group, found in _in_order(choices(folders), defaults).items():
-        if "/" in group or (wanted and group not in wanted):
+    defaults = default_choices(folders, schema.name)
+    for group, found in _in_order(choices(folders), (*schema.required, *defaults)).items():
+        if "/" in group or (wanted and group not in wanted) or not belongs(group, schema):
             continue
         yield f"{group}="
         yield from _table(
             [(f"{name}{' *' if name == defaults.get(group) else ''}", description(file)) for name, file in found.items()], width
         )
         yield ""
-    yield "* is taken when the command does not choose. A scale sets sizes, lengths and budgets together; the command wins over it."
+    together = "recipe sets rates, batches and epochs" if "recipe" in defaults else "scale sets sizes, lengths and budgets"
+    yield f"* is taken when the command does not choose. A {together} together; the command wins over it."
     yield ""
 
 
-def _in_order(groups: Mapping[str, dict[str, Path]], defaults: Mapping[str, str]) -> dict[str, dict[str, Path]]:
-    """The groups in the order in which the primary file names them, others after."""
-    named = [group for group in defaults if group in groups]
+def _in_order(groups: Mapping[str, dict[str, Path]], order: Sequence[str]) -> dict[str, dict[str, Path]]:
+    """The groups in this order, others after."""
+    named = [group for group in order if group in groups]
     return {group: groups[group] for group in [*named, *(group for group in groups if group not in named)]}
 
 
-def _defaults(folders: Sequence[Path]) -> Iterator[tuple[str, Any]]:
-    """The main keys with the values they have when the command sets nothing."""
-    schema, set_by_files = leaf_keys(), default_values(folders, PRIMARY)
-    for key in _MAIN_KEYS:
+def _defaults(schema: Schema[Any], keys: Iterable[str], folders: Sequence[Path]) -> Iterator[tuple[str, Any]]:
+    """The ``keys`` with the values they have when the command sets nothing."""
+    known, set_by_files = leaf_keys(schema.config), default_values(folders, schema.name)
+    for key in keys:
         section, _, name = key.rpartition(".")
-        yield key, (set_by_files.get(section, {}) if section else set_by_files).get(name, schema[key])
+        yield key, (set_by_files.get(section, {}) if section else set_by_files).get(name, known[key])
 
 
 def _shown(value: Any) -> str:
     if isinstance(value, float) and value >= 1e5:
         return f"{value:g}"
-    return "null" if value is None else str(value)
+    if value == MUST_BE_GIVEN:
+        return "must be given"
+    if value is None or isinstance(value, bool):
+        return str(value).lower() if value is not None else "null"
+    return str(value)
 
 
 def _table(rows: Sequence[tuple[str, str]], width: int) -> Iterator[str]:

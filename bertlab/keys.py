@@ -1,4 +1,4 @@
-"""The keys that a configuration has, with their types, read off the dataclasses of ``bertlab.config``; Hydra is not needed."""
+"""The keys that a configuration has, with their types, read off the dataclasses; Hydra is not needed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from bertlab.config import PretrainConfig
 from bertlab.errors import UserError, unknown
 
 _TYPE_WORDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
-def check_key(key: str, schema: type = PretrainConfig) -> Any:
-    """The type of a dotted ``key``.
+def check_key(key: str, schema: type) -> Any:
+    """The type of a dotted ``key`` of the dataclass ``schema``.
 
     Raises:
         UserError: no such key; the sentence offers the nearest ones.
@@ -30,8 +29,8 @@ def check_key(key: str, schema: type = PretrainConfig) -> Any:
     return kind
 
 
-def check_value(key: str, value: Any, kind: Any) -> None:
-    """Refuse a ``value`` (of YAML's types) that a key of type ``kind`` cannot take.
+def check_value(key: str, value: Any, kind: Any, schema: type) -> None:
+    """Refuse a ``value`` (of YAML's types) that a key of type ``kind``, one of ``schema``, cannot take.
 
     Raises:
         UserError: names the key, what it takes, and what was given.
@@ -44,12 +43,12 @@ def check_value(key: str, value: Any, kind: Any) -> None:
         return  # an interpolation: its value is known only once the configuration is composed
     bare = bare_type(kind)
     if is_dataclass(bare) or get_origin(bare) is dict:
-        _check_mapping(key, value, bare)
+        _check_mapping(key, value, bare, schema)
     elif get_origin(bare) is list:
         if not isinstance(value, list):
             raise UserError(f"{key} takes {words_for(kind)}, not {shown(value)}.")
         for index, entry in enumerate(value):
-            check_value(f"{key}[{index}]", entry, get_args(bare)[0])
+            check_value(f"{key}[{index}]", entry, get_args(bare)[0], schema)
     elif not _is_scalar_of(value, bare):
         raise UserError(f"{key} takes {words_for(kind)}, not {shown(value)}.")
 
@@ -71,7 +70,7 @@ def shown(value: Any) -> str:
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
 
 
-def leaf_keys(schema: type = PretrainConfig) -> dict[str, Any]:
+def leaf_keys(schema: type) -> dict[str, Any]:
     """Every dotted key that holds a value, with its default (None where the schema has a mapping of anything)."""
     found: dict[str, Any] = {}
     hints = _hints(schema)
@@ -84,14 +83,9 @@ def leaf_keys(schema: type = PretrainConfig) -> dict[str, Any]:
     return found
 
 
-def is_open(key: str) -> bool:
-    """Whether ``key`` lies inside a mapping whose names the user chooses, as ``corpus.sources.wiki.path`` does."""
-    return open_root(key) is not None
-
-
-def open_root(key: str) -> str | None:
+def open_root(key: str, schema: type) -> str | None:
     """The part of ``key`` that is a mapping with names of the user's choice, ``corpus.sources``; None for any other key."""
-    kind: Any = PretrainConfig
+    kind: Any = schema
     parts = key.split(".")
     for depth, part in enumerate(parts):
         bare = bare_type(kind)
@@ -103,14 +97,14 @@ def open_root(key: str) -> str | None:
     return key if get_origin(bare_type(kind)) is dict else None
 
 
-def _check_mapping(key: str, value: Any, bare: Any) -> None:
+def _check_mapping(key: str, value: Any, bare: Any, schema: type) -> None:
     if not isinstance(value, Mapping):
         raise UserError(f"{key} takes {words_for(bare)}, not {shown(value)}.")
     for name, entry in value.items():
         inner = _member(bare, str(name))
         if inner is None:
-            raise _unknown_key(f"{key}.{name}", key.split("."), bare, PretrainConfig)
-        check_value(f"{key}.{name}", entry, inner)
+            raise _unknown_key(f"{key}.{name}", key.split("."), bare, schema)
+        check_value(f"{key}.{name}", entry, inner, schema)
 
 
 def _unknown_key(key: str, parents: list[str], bare: Any, schema: type) -> UserError:
@@ -174,6 +168,8 @@ def _default(field: Field[Any]) -> Any:
 
 def _example(kind: Any) -> str:
     bare = bare_type(kind)
+    if get_origin(bare) is list:
+        return f"[{_example(get_args(bare)[0])}]"
     if get_origin(bare) is dict:
         return f"{{name: {_example(get_args(bare)[1])}}}"
     if is_dataclass(bare):

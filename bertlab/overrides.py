@@ -1,7 +1,8 @@
 """The ``key=value`` arguments of a command: checked against what exists, and put into the form that Hydra takes.
 
-Hydra's own parser reads them, so that the grammar is Hydra's; what is added is that a mistake becomes one sentence, and three
-conveniences: one budget replaces another, a whole number may be written 1e6, and the sources of a mixture need no ``+``.
+Hydra's own parser reads them, so that the grammar is Hydra's; what is added is that a mistake becomes one sentence, and four
+conveniences: one budget replaces another, a whole number may be written 1e6, text may look like a number (a run's ``0123e456``), and
+the sources of a mixture need no ``+``.
 """
 
 from __future__ import annotations
@@ -15,21 +16,22 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Override, Quote, QuotedString
 from hydra.errors import HydraException
 
-from bertlab.config import BudgetConfig, PretrainConfig
+from bertlab.config import BudgetConfig
 from bertlab.errors import UserError, unknown
 from bertlab.keys import bare_type, check_key, check_value, leaf_keys, open_root
+from bertlab.schemas import Schema
 
 BUDGETS = tuple(field.name for field in fields(BudgetConfig))
-_SECTIONS = {field.name for field in fields(PretrainConfig)}
 
 
 def prepare_overrides(
-    arguments: Iterable[str], groups: Mapping[str, Collection[str]], chosen: Collection[str], multirun: bool
+    arguments: Iterable[str], schema: Schema[Any], groups: Mapping[str, Collection[str]], chosen: Collection[str], multirun: bool
 ) -> list[str]:
     """The overrides as Hydra shall read them.
 
     Args:
         arguments: ``key=value``, ``+key=value``, ``++key=value``, ``~key`` as the user wrote them.
+        schema: what is configured.
         groups: group → its choices.
         chosen: the groups of which a choice is made already.
         multirun: whether several values for one key are meant.
@@ -39,10 +41,10 @@ def prepare_overrides(
     """
     overrides = [parse_override(argument) for argument in arguments]
     for override in overrides:
-        _check(override, groups, multirun)
-    inside, plain = _part(overrides, lambda override: open_root(override.key_or_group) is not None and not override.is_delete())
-    written = [_written(override, groups, chosen) for override in plain]
-    return written + _merged(inside) + _other_budgets(overrides)
+        _check(override, schema, groups, multirun)
+    inside = [override for override in overrides if open_root(override.key_or_group, schema.config) and not override.is_delete()]
+    written = [_written(override, schema, groups, chosen) for override in overrides if override not in inside]
+    return written + _merged(inside, schema) + _other_budgets(overrides)
 
 
 def parse_override(argument: str) -> Override:
@@ -74,7 +76,7 @@ def values_of(override: Override) -> list[Any]:
     return [entry.text if isinstance(entry, QuotedString) else entry for entry in value.list]
 
 
-def _check(override: Override, groups: Mapping[str, Collection[str]], multirun: bool) -> None:
+def _check(override: Override, schema: Schema[Any], groups: Mapping[str, Collection[str]], multirun: bool) -> None:
     key = override.key_or_group
     if key.split(".")[0] == "hydra" or key.split("/")[0] == "hydra":
         return
@@ -82,7 +84,7 @@ def _check(override: Override, groups: Mapping[str, Collection[str]], multirun: 
         raise UserError(f"{override.input_line!r} gives several values: add -m to run one after the other, or write {key}=[…] for a list.")
     if override.is_delete():
         if key not in groups:
-            check_key(key)
+            check_key(key, schema.config)
         return
     for value in values_of(override):
         if key in groups and not isinstance(value, Mapping):
@@ -90,7 +92,7 @@ def _check(override: Override, groups: Mapping[str, Collection[str]], multirun: 
         elif "/" in key:
             raise unknown("group", key, groups)
         else:
-            _check_value(key, value, groups)
+            _check_value(key, value, schema, groups)
 
 
 def _check_choice(group: str, value: Any, choices: Collection[str]) -> None:
@@ -99,15 +101,18 @@ def _check_choice(group: str, value: Any, choices: Collection[str]) -> None:
             raise unknown(group, "null" if choice is None else str(choice), choices)
 
 
-def _check_value(key: str, value: Any, groups: Mapping[str, Collection[str]]) -> None:
-    if "." not in key and key not in _SECTIONS:
-        alike = [known for known in leaf_keys() if known.split(".")[-1] == key]
-        raise unknown("key", key, alike or _SECTIONS | set(groups))
-    check_value(key, value, check_key(key))
+def _check_value(key: str, value: Any, schema: Schema[Any], groups: Mapping[str, Collection[str]]) -> None:
+    if "." not in key and key not in schema.sections:
+        alike = [known for known in leaf_keys(schema.config) if known.split(".")[-1] == key]
+        raise unknown("key", key, alike or schema.sections | set(groups))
+    check_value(key, value, check_key(key, schema.config), schema.config)
 
 
-def _written(override: Override, groups: Collection[str], chosen: Collection[str]) -> str:
-    """An override as text for Hydra: as the user wrote it, but that ``+`` may stand before what exists, and 1e6 is a whole number."""
+def _written(override: Override, schema: Schema[Any], groups: Collection[str], chosen: Collection[str]) -> str:
+    """An override as text for Hydra: as the user wrote it, but that ``+`` may stand before what exists, and the type decides.
+
+    1e6 is a whole number where one is meant, and a number is text where text is meant.
+    """
     line = str(override.input_line)
     key = override.key_or_group
     if key in chosen and override.is_add() and override.package is None:
@@ -116,10 +121,22 @@ def _written(override: Override, groups: Collection[str], chosen: Collection[str
         return line
     if override.is_add():
         line = "+" + line
-    values = values_of(override)
-    if bare_type(check_key(key)) is int and any(isinstance(value, float) for value in values):
-        line = f"{line.partition('=')[0]}={','.join(_text(value if value is None else int(value)) for value in values)}"
+    values, (name, _, written) = values_of(override), line.partition("=")
+    kind = bare_type(check_key(key, schema.config))
+    if kind is int and any(isinstance(value, float) for value in values):
+        return f"{name}={','.join(_text(value if value is None else int(value)) for value in values)}"
+    if kind is str and any(isinstance(value, int | float) for value in values):
+        return f"{name}={','.join(_quoted_number(word.strip()) for word in written.split(','))}"
     return line
+
+
+def _quoted_number(word: str) -> str:
+    """A number in quotes; what is none stays as it is."""
+    try:
+        float(word)
+    except ValueError:
+        return word
+    return _text(word)
 
 
 def _other_budgets(overrides: list[Override]) -> list[str]:
@@ -135,15 +152,17 @@ def _other_budgets(overrides: list[Override]) -> list[str]:
     return [f"budget.{name}=null" for name in BUDGETS if name not in given] if replaces else []
 
 
-def _merged(overrides: list[Override]) -> list[str]:
+def _merged(overrides: list[Override], schema: Schema[Any]) -> list[str]:
     """Overrides inside a mapping with names of the user's choice, as one override of that mapping.
 
     OmegaConf checks types there only when mappings are merged at the mapping itself, so ``corpus.sources.wiki.path=X`` becomes
     ``++corpus.sources={wiki: {path: X}}``; several are one, because a sweep keeps but one override a key.
     """
     merged = []
-    for root in dict.fromkeys(str(open_root(override.key_or_group)) for override in overrides):
-        nested = [[_nest(override.key_or_group, root, value) for value in values_of(override)] for override in overrides]
+    roots = [str(open_root(override.key_or_group, schema.config)) for override in overrides]
+    for root in dict.fromkeys(roots):
+        within = [override for override, its_root in zip(overrides, roots, strict=True) if its_root == root]
+        nested = [[_nest(override.key_or_group, root, value) for value in values_of(override)] for override in within]
         combined = [_deep_merge(combination) for combination in itertools.product(*nested)]
         merged.append(f"++{root}=" + ",".join(_text(value) for value in combined))
     return merged
@@ -175,7 +194,3 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else repr(value)
-
-
-def _part(overrides: list[Override], belongs: Any) -> tuple[list[Override], list[Override]]:
-    return [o for o in overrides if belongs(o)], [o for o in overrides if not belongs(o)]

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import glob
-import math
 import os
-from collections.abc import Callable, Iterable
-from functools import reduce
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
-from bertlab.config import CorpusConfig, MaskingConfig, PretrainConfig
-from bertlab.errors import UserError, unknown
+from bertlab import checks
+from bertlab.checks import BOUNDS, Bounds, check_numbers, check_words
+from bertlab.config import MaskingConfig, PretrainConfig
+from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
+from bertlab.errors import UserError
 
 # The words that a key of words can hold. Completion offers them as well.
 WORDS: dict[str, tuple[str, ...]] = {
@@ -22,17 +21,12 @@ WORDS: dict[str, tuple[str, ...]] = {
     "norm.placement": ("post", "pre"),
     "objective.kind": ("mlm_nsp", "mlm", "ltr", "rtl"),
     "objective.segments": ("auto", "pair", "single"),
-    "corpus.kind": ("builtin", "text", "sentences", "wikiextractor", "jsonl", "parquet", "huggingface", "mixture"),
-    "corpus.sentence_splitting": ("auto", "library", "line"),
-    "optimizer.kind": ("bert_adam", "adamw"),
-    "optimizer.decay": ("linear", "constant"),
-    "trainer.accelerator": ("auto", "cpu", "gpu"),
-    "trainer.precision": ("fp32", "bf16"),
-    "logger.kind": ("wandb", "none"),
+    "corpus.kind": CORPUS_KINDS,
+    "corpus.sentence_splitting": SENTENCE_SPLITTINGS,
+    **checks.WORDS,
 }
 
-# Numbers with a bound. A key that may be null is bounded only where it is not.
-_POSITIVE = [
+_POSITIVE = (
     "model.layers",
     "model.hidden",
     "model.heads",
@@ -46,24 +40,19 @@ _POSITIVE = [
     "batch.sequences",
     "batch.length",
     "batch.micro",
-    "optimizer.lr",
-    "optimizer.epsilon",
-    "optimizer.clip",
     "budget.steps",
     "budget.tokens",
     "budget.minutes",
     "validation.every",
     "validation.sequences",
-    "checkpointing.every",
-    "checkpointing.keep_every",
-    "trainer.devices",
-    "trainer.threads",
-    "trainer.log_every",
-]
-_NOT_NEGATIVE = ("optimizer.weight_decay", "trainer.workers", "seed")
-_BELOW_ONE = ("model.dropout", "model.attention_dropout", "optimizer.beta1", "optimizer.beta2", "optimizer.warmup")
-_SHARES = ("masking.rate", "masking.mask", "masking.keep", "masking.random", "masking.zero", "masking.noise", "batch.short_probability")
-_HEEDED_BY = {"column": ("jsonl", "parquet", "huggingface"), "split": ("huggingface",), "subset": ("huggingface",)}
+)
+_BOUNDS = Bounds(
+    positive=_POSITIVE + BOUNDS.positive,
+    not_negative=BOUNDS.not_negative,
+    below_one=("model.dropout", "model.attention_dropout", *BOUNDS.below_one),
+    shares=("masking.rate", "masking.mask", "masking.keep", "masking.random", "masking.zero", "masking.noise", "batch.short_probability"),
+    momenta=("norm.momentum",),
+)
 _CORRUPTIONS = ("mask", "keep", "random", "zero", "noise")
 
 _LEAST_VOCABULARY = 100  # an alphabet and its continuations alone are about as many
@@ -81,7 +70,7 @@ def validate(config: PretrainConfig) -> list[str]:
         UserError: the first thing found wrong.
     """
     validate_training(config)
-    _check_corpus(config.corpus, "corpus")
+    check_corpus(config.corpus, "corpus")
     _check_tokenizer(config)
     return list(_warnings(config))
 
@@ -92,8 +81,8 @@ def validate_training(config: PretrainConfig) -> None:
     Raises:
         UserError: the first thing found wrong.
     """
-    _check_words(config)
-    _check_numbers(config)
+    check_words(config, WORDS)
+    check_numbers(config, _BOUNDS)
     _check_model(config)
     _check_objective(config)
     _check_masking(config)
@@ -117,30 +106,6 @@ def sequence_lengths(config: PretrainConfig) -> list[int]:
 def is_masked(config: PretrainConfig) -> bool:
     """Whether the objective predicts chosen words, rather than every next one."""
     return config.objective.kind in ("mlm", "mlm_nsp")
-
-
-def _value(config: PretrainConfig, key: str) -> Any:
-    return reduce(getattr, key.split("."), config)
-
-
-def _check_words(config: PretrainConfig) -> None:
-    for key, words in WORDS.items():
-        if (value := _value(config, key)) not in words:
-            raise unknown(key, value, words)
-
-
-def _check_numbers(config: PretrainConfig) -> None:
-    def demand(keys: Iterable[str], holds: Callable[[float], bool], words: str) -> None:
-        for key in keys:
-            value = _value(config, key)
-            if value is not None and not (math.isfinite(value) and holds(value)):
-                raise UserError(f"{key}={value} must be {words}.")
-
-    demand(_POSITIVE, lambda value: value > 0, "more than 0")
-    demand(_NOT_NEGATIVE, lambda value: value >= 0, "0 or more")
-    demand(_BELOW_ONE, lambda value: 0 <= value < 1, "at least 0 and less than 1")
-    demand(_SHARES, lambda value: 0 <= value <= 1, "a share between 0 and 1")
-    demand(["norm.momentum"], lambda value: 0 < value <= 1, "more than 0 and at most 1")
 
 
 def _check_model(config: PretrainConfig) -> None:
@@ -242,83 +207,6 @@ def _check_budget(config: PretrainConfig) -> None:
         raise UserError(
             f"Exactly one of budget.steps, budget.tokens and budget.minutes says how long to train; {what}: set the others to null."
         )
-
-
-def _check_corpus(corpus: CorpusConfig, key: str) -> None:
-    """``key`` is ``corpus``, or that of a mixture's source."""
-    for name in ("kind", "sentence_splitting"):
-        if (value := getattr(corpus, name)) not in WORDS[f"corpus.{name}"]:
-            raise unknown(f"{key}.{name}", value, WORDS[f"corpus.{name}"])
-    if not 0 < corpus.held_out < 1:
-        raise UserError(
-            f"{key}.held_out={corpus.held_out} must be more than 0 and less than 1: it is the share of documents kept for validation."
-        )
-    if not (math.isfinite(corpus.weight) and corpus.weight > 0):
-        raise UserError(f"{key}.weight={corpus.weight} must be more than 0: leave a source out that shall not be read.")
-    _check_reading(corpus, key)
-    _check_filter(corpus, key)
-    _check_sources(corpus, key)
-    _check_path(corpus, key)
-
-
-def _check_reading(corpus: CorpusConfig, key: str) -> None:
-    """What only some readers heed is not given to others."""
-    default = CorpusConfig()
-    for name, kinds in _HEEDED_BY.items():
-        value = getattr(corpus, name)
-        if value != getattr(default, name) and corpus.kind not in kinds:
-            whose = " and ".join(f"{key}.kind={kind}" for kind in kinds)
-            hint = f"give it to the sources, as {key}.sources.NAME.{name}" if corpus.kind == "mixture" else "leave it out"
-            raise UserError(f"{key}.{name}={value} is of {whose} only: {hint}.")
-    if corpus.kind == "mixture" and corpus.sentence_splitting != "auto":
-        raise UserError(f"Sources split sentences each in its way: set {key}.sources.NAME.sentence_splitting={corpus.sentence_splitting}.")
-
-
-def _check_filter(corpus: CorpusConfig, key: str) -> None:
-    least, most = corpus.filter.min_words, corpus.filter.max_words
-    for name, value in (("min_words", least), ("max_words", most)):
-        if value is not None and value < 0:
-            raise UserError(f"{key}.filter.{name}={value} must be 0 or more.")
-    if least is not None and most is not None and least > most:
-        raise UserError(f"{key}.filter.min_words={least} is more than {key}.filter.max_words={most}: no document would be left.")
-
-
-def _check_sources(corpus: CorpusConfig, key: str) -> None:
-    if corpus.kind != "mixture":
-        if corpus.sources:
-            raise UserError(f"{key}.sources is given, but {key}.kind={corpus.kind}: only corpus=mixture has sources.")
-        return
-    if not corpus.sources:
-        raise UserError(f"{key}=mixture needs sources, as in '{key}.sources.wiki={{kind: wikiextractor, path: DIR, weight: 1}}'.")
-    for name, source in corpus.sources.items():
-        if source.kind == "mixture":
-            raise UserError(f"{key}.sources.{name} is a mixture itself: list its sources in {key}.sources.")
-        if source.held_out != CorpusConfig().held_out:
-            raise UserError(f"{key}.sources.{name}.held_out={source.held_out}: one share holds for the whole mixture: set {key}.held_out.")
-        _check_corpus(source, f"{key}.sources.{name}")
-
-
-def _check_path(corpus: CorpusConfig, key: str) -> None:
-    if corpus.kind in ("builtin", "mixture"):
-        if corpus.path is not None:
-            raise UserError(
-                f"{key}.path={corpus.path} is given, but {key}.kind={corpus.kind} reads no path: say what the files are,"
-                f" as in {key}=text (or {_others('builtin', 'mixture', 'text')})."
-            )
-        return
-    if not corpus.path:
-        raise UserError(f"{key}.kind={corpus.kind} needs {key}.path: a file, a folder or a glob.")
-    if corpus.kind != "huggingface" and not _is_there(corpus.path):
-        raise UserError(f"{key}.path={corpus.path}: there is no such file or folder (seen from {Path.cwd()}).")
-
-
-def _others(*excluded: str) -> str:
-    return ", ".join(kind for kind in WORDS["corpus.kind"] if kind not in excluded)
-
-
-def _is_there(path: str) -> bool:
-    expanded = os.path.expanduser(path)  # unlike pathlib's, it and exists() raise nothing
-    return os.path.exists(expanded) or next(glob.iglob(expanded, recursive=True), None) is not None
 
 
 def _check_tokenizer(config: PretrainConfig) -> None:

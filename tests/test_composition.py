@@ -15,11 +15,12 @@ from bertlab.config import CorpusConfig, PretrainConfig
 from bertlab.errors import UserError
 from bertlab.groups import choices, default_choices, default_values, description
 from bertlab.resources import conf_folder
+from bertlab.schemas import FINETUNE, PRETRAIN, belongs
 from bertlab.validation import validate
 
 
-def jobs(*words: str) -> list[Job]:
-    return compose(parse_arguments(words))
+def jobs(*words: str) -> list[Job[PretrainConfig]]:
+    return compose(PRETRAIN, parse_arguments(words))
 
 
 def config(*words: str) -> PretrainConfig:
@@ -52,12 +53,18 @@ class TestChoices:
         assert validate(composed) == []
 
     def test_every_choice_of_every_group_agrees_with_the_schema(self) -> None:
-        for group, found in choices([conf_folder()]).items():
-            for file in found.values():
-                content = yaml.safe_load(file.read_text()) or {}
-                content.pop("defaults", None)
-                schema = OmegaConf.structured(PretrainConfig)
-                OmegaConf.merge(schema, content if group == "scale" else {group: content})  # raises where a key or a type is wrong
+        for schema in (PRETRAIN, FINETUNE):
+            for group, found in choices([conf_folder()]).items():
+                for file in found.values() if belongs(group, schema) else ():
+                    content = yaml.safe_load(file.read_text()) or {}
+                    content.pop("defaults", None)
+                    # Raises where a key or a type is wrong.
+                    OmegaConf.merge(OmegaConf.structured(schema.config), content if group in ("scale", "recipe") else {group: content})
+
+    def test_every_group_belongs_to_a_configuration(self) -> None:
+        of_one = {group for group in choices([conf_folder()]) if belongs(group, PRETRAIN) != belongs(group, FINETUNE)}
+        assert {"model", "scale", "task", "head", "features", "recipe"} <= of_one
+        assert {"optimizer", "trainer", "logger"}.isdisjoint(of_one)
 
     def test_what_the_command_says_wins_over_its_scale_whatever_the_order(self) -> None:
         for words in (("scale=paper", "model=mini", "optimizer.lr=0.5"), ("optimizer.lr=0.5", "model=mini", "scale=paper")):
@@ -75,10 +82,10 @@ class TestChoices:
     def test_choices_without_hydra_are_those_that_hydra_makes(self) -> None:
         """The help says what is taken by default; it reads the files itself."""
         composed = config()
-        values = default_values([conf_folder()])
-        assert values["model"]["name"] == composed.model.name == default_choices([conf_folder()])["model"]
+        values = default_values([conf_folder()], "pretrain")
+        assert values["model"]["name"] == composed.model.name == default_choices([conf_folder()], "pretrain")["model"]
         assert values["tokenizer"]["vocab_size"] == composed.tokenizer.vocab_size
-        assert values["lengths"]["name"] == composed.lengths.name == default_choices([conf_folder()])["lengths"]
+        assert values["lengths"]["name"] == composed.lengths.name == default_choices([conf_folder()], "pretrain")["lengths"]
 
 
 class TestBudget:
@@ -283,7 +290,7 @@ class TestOwnFolder:
 
     def test_a_base_takes_overrides_and_choices(self) -> None:
         before = config("model=mini", "budget.steps=77", "corpus=mixture", "corpus.sources.a.path=x")
-        (job,) = compose(parse_arguments(["validation.sequences=3", "corpus=builtin"]), base=dataclasses.asdict(before))
+        (job,) = compose(PRETRAIN, parse_arguments(["validation.sequences=3", "corpus=builtin"]), base=dataclasses.asdict(before))
         assert job.config.corpus.sources == {}
         expected = dataclasses.replace(
             before, corpus=config("corpus=builtin").corpus, validation=dataclasses.replace(before.validation, sequences=3)

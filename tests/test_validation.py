@@ -188,7 +188,8 @@ def test_no_number_of_the_schema_is_left_unbounded() -> None:
         "budget.tokens",
         "budget.minutes",
     ]
-    numbers = {key for key in leaf_keys() if words_for(check_key(key)).split(" or ")[0] in ("a number", "a whole number")}
+    kinds = {key: words_for(check_key(key, PretrainConfig)).split(" or ")[0] for key in leaf_keys(PretrainConfig)}
+    numbers = {key for key, kind in kinds.items() if kind in ("a number", "a whole number")}
     assert "batch.micro" in numbers
     assert numbers <= {key for key, _ in OUT_OF_RANGE} | set(checked_elsewhere)
 
@@ -259,4 +260,4 @@ def test_segments_and_lengths_are_those_of_the_schedule() -> None:
 
 
 def test_every_section_of_the_configuration_is_a_dataclass_or_a_value() -> None:
-    assert {field.name for field in fields(PretrainConfig)} == {key.split(".")[0] for key in leaf_keys()}
+    assert {field.name for field in fields(PretrainConfig)} == {key.split(".")[0] for key in leaf_keys(PretrainConfig)}

@@ -9,6 +9,7 @@ from bertlab.arguments import Arguments, parse_arguments
 from bertlab.commands.jobs import run_jobs
 from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
+from bertlab.schemas import PRETRAIN
 
 # What a trained model is, and how it came about, cannot be changed any more.
 _FIXED = ("model", "backbone", "norm", "objective", "tokenizer", "optimizer", "budget", "checkpointing", "scale")
@@ -41,7 +42,9 @@ def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
         _evaluate(folder, config, weights)
         return folder
 
-    return run_jobs("evaluate", arguments, evaluate_run, base=asdict(run_folder.read_config()), words=(f"checkpoint={checkpoint}",))
+    return run_jobs(
+        "evaluate", PRETRAIN, arguments, evaluate_run, base=asdict(run_folder.read_config()), words=(f"checkpoint={checkpoint}",)
+    )
 
 
 def _evaluate(folder: Path, config: PretrainConfig, weights: Path | None) -> None:

@@ -4,27 +4,41 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from bertlab.arguments import Arguments
-from bertlab.config import PretrainConfig
 from bertlab.errors import RunFailed, UserError
 from bertlab.messages import complain, say, warn
-from bertlab.validation import validate
+from bertlab.schemas import C, Schema
+
+if TYPE_CHECKING:
+    from bertlab.composition import Job
 
 # Set in every process of a distributed run; a later run of the same process must not find them.
 _DISTRIBUTED = ("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
+@dataclass(frozen=True)
+class Ended(Generic[C]):
+    """A job that has been run."""
+
+    job: Job[C]
+    folder: Path | None  # None: it failed
+
+
 def run_jobs(
     verb: str,
+    schema: Schema[C],
     arguments: Arguments,
-    run: Callable[[PretrainConfig], Path],
+    run: Callable[[C], Path],
+    *,
     base: Mapping[str, Any] | None = None,
     words: tuple[str, ...] = (),
+    summarise: Callable[[Sequence[Ended[C]]], None] | None = None,
 ) -> int:
     """Compose, validate and run every job of a command; each prints its folder, as the last line on standard output.
 
@@ -32,10 +46,12 @@ def run_jobs(
 
     Args:
         verb: the command's name.
-        arguments: what stood after it.
+        schema: what a job is configured by.
+        arguments: what stood after the verb.
         run: what a job does; it returns the folder to print.
         base: a configuration to start from instead of the default choices.
         words: arguments that are none of Hydra's, with which a process of the same job must be started too.
+        summarise: what is said in the end of several jobs.
 
     Returns:
         The exit code: 0, or 1 when a job failed.
@@ -43,49 +59,52 @@ def run_jobs(
     Raises:
         UserError: the command cannot be meant.
     """
-    from bertlab.composition import Job, compose
+    from bertlab.composition import compose
 
     flags = [flag for flag in arguments.hydra_flags() if flag.startswith(("--config-dir", "--config-name"))]
 
-    def perform(job: Job) -> bool:
-        for sentence in validate(job.config):
+    def perform(job: Job[C]) -> Ended[C]:
+        for sentence in schema.validate(job.config):
             if _is_first_process():
                 warn(sentence)
         with _as_a_command_of_its_own([verb, *flags, *words, *job.overrides]):
-            return _perform(run, job.config)
+            return Ended(job, _perform(run, job.config))
 
-    def launched(job: Job) -> None:
-        if not perform(job):
+    def launched(job: Job[C]) -> None:
+        if perform(job).folder is None:
             raise RunFailed(f"A job failed: {' '.join(job.overrides)}")  # the launcher has the others go on, and passes this on
 
-    jobs = compose(arguments, base, launched)
+    jobs = compose(schema, arguments, base, launched)
     for number, job in enumerate(jobs, 1):
-        _validate(job.config, f"Job {number} of {len(jobs)} ({' '.join(job.overrides)}): " if len(jobs) > 1 else "")
-    done = []
+        _validate(schema, job.config, f"Job {number} of {len(jobs)} ({' '.join(job.overrides)}): " if len(jobs) > 1 else "")
+    ended = []
     for number, job in enumerate(jobs, 1):
         if len(jobs) > 1:
             say(f"job {number} of {len(jobs)}: {' '.join(job.overrides)}")
-        done.append(perform(job))
-    if len(jobs) > 1 and not all(done):
-        say(f"{done.count(False)} of {len(jobs)} jobs failed")
-    return 0 if all(done) else 1
+        ended.append(perform(job))
+    failed = sum(job.folder is None for job in ended)
+    if len(jobs) > 1 and summarise is not None and _is_first_process():
+        summarise(ended)
+    if len(jobs) > 1 and failed:
+        say(f"{failed} of {len(jobs)} jobs failed")
+    return 1 if failed else 0
 
 
-def _perform(run: Callable[[PretrainConfig], Path], config: PretrainConfig) -> bool:
-    """Run one job and print its folder; whether it came to its end."""
+def _perform(run: Callable[[C], Path], config: C) -> Path | None:
+    """Run one job and print its folder; None where it did not come to its end."""
     try:
         folder = run(config)
     except Exception as error:
         complain(error)
-        return False
+        return None
     if _is_first_process():
         print(folder, flush=True)
-    return True
+    return folder
 
 
-def _validate(config: PretrainConfig, which: str) -> None:
+def _validate(schema: Schema[C], config: C, which: str) -> None:
     try:
-        validate(config)
+        schema.validate(config)
     except UserError as error:
         raise UserError(f"{which}{error}") from error
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.arguments import parse_arguments
 from bertlab.config import PretrainConfig
+from bertlab.schemas import PRETRAIN
 from bertlab.validation import is_masked, validate_training
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def run(words: list[str]) -> int:
         return show_help("params", arguments)
     from bertlab.composition import compose
 
-    costs = [costs_of(job.config) for job in compose(arguments)]
+    costs = [costs_of(job.config) for job in compose(PRETRAIN, arguments)]
     if arguments.json:
         print(json.dumps(costs[0] if len(costs) == 1 else costs, indent=2))
     elif costs:

@@ -7,6 +7,7 @@ from pathlib import Path
 from bertlab.arguments import parse_arguments
 from bertlab.commands.jobs import run_jobs
 from bertlab.config import PretrainConfig
+from bertlab.schemas import PRETRAIN
 
 
 def run(words: list[str]) -> int:
@@ -16,7 +17,7 @@ def run(words: list[str]) -> int:
         from bertlab.help import show_help
 
         return show_help("prepare", arguments)
-    return run_jobs("prepare", arguments, _prepare)
+    return run_jobs("prepare", PRETRAIN, arguments, _prepare)
 
 
 def _prepare(config: PretrainConfig) -> Path:

@@ -1,0 +1,77 @@
+"""Checks that every kind of configuration has in common: words that a key can hold, and numbers with a bound."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+from bertlab.errors import UserError, unknown
+
+# Of the sections that pre-training and fine-tuning share.
+WORDS: dict[str, tuple[str, ...]] = {
+    "optimizer.kind": ("bert_adam", "adamw"),
+    "optimizer.decay": ("linear", "constant"),
+    "trainer.accelerator": ("auto", "cpu", "gpu"),
+    "trainer.precision": ("fp32", "bf16"),
+    "logger.kind": ("wandb", "none"),
+}
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Keys of numbers by their bound. One that may be null is bounded only where it is not."""
+
+    positive: tuple[str, ...]
+    not_negative: tuple[str, ...]
+    below_one: tuple[str, ...]  # at least 0
+    shares: tuple[str, ...]
+    momenta: tuple[str, ...] = ()  # more than 0, at most 1
+
+
+# Of the sections that pre-training and fine-tuning share.
+BOUNDS = Bounds(
+    positive=(
+        "optimizer.lr",
+        "optimizer.epsilon",
+        "optimizer.clip",
+        "checkpointing.every",
+        "checkpointing.keep_every",
+        "trainer.devices",
+        "trainer.threads",
+        "trainer.log_every",
+    ),
+    not_negative=("optimizer.weight_decay", "trainer.workers", "seed"),
+    below_one=("optimizer.beta1", "optimizer.beta2", "optimizer.warmup"),
+    shares=(),
+)
+
+
+def check_words(config: Any, words: Mapping[str, tuple[str, ...]]) -> None:
+    """Refuse a word that its key does not know. Raises ``UserError``."""
+    for key, known in words.items():
+        if (value := value_of(config, key)) not in known:
+            raise unknown(key, value, known)
+
+
+def check_numbers(config: Any, bounds: Bounds) -> None:
+    """Refuse a number beyond its bound. Raises ``UserError``."""
+
+    def demand(keys: Iterable[str], holds: Callable[[float], bool], words: str) -> None:
+        for key in keys:
+            value = value_of(config, key)
+            if value is not None and not (math.isfinite(value) and holds(value)):
+                raise UserError(f"{key}={value} must be {words}.")
+
+    demand(bounds.positive, lambda value: value > 0, "more than 0")
+    demand(bounds.not_negative, lambda value: value >= 0, "0 or more")
+    demand(bounds.below_one, lambda value: 0 <= value < 1, "at least 0 and less than 1")
+    demand(bounds.shares, lambda value: 0 <= value <= 1, "a share between 0 and 1")
+    demand(bounds.momenta, lambda value: 0 < value <= 1, "more than 0 and at most 1")
+
+
+def value_of(config: Any, key: str) -> Any:
+    """What a dotted ``key`` holds."""
+    return reduce(getattr, key.split("."), config)

@@ -1,0 +1,177 @@
+"""What cannot be meant of a fine-tuning is refused here, before anything heavy is imported: the counterpart of ``bertlab.validation``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from bertlab import checks
+from bertlab.checks import BOUNDS, Bounds, check_numbers, check_words
+from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
+from bertlab.errors import UserError, unknown
+from bertlab.finetune_config import FinetuneConfig, TuningConfig
+from bertlab.task_config import TaskConfig
+
+# The words that a key of words can hold. Completion offers them as well.
+WORDS: dict[str, tuple[str, ...]] = {
+    "task.kind": ("classification", "regression", "choice", "tagging", "span"),
+    "task.format": ("auto", "tsv", "csv", "jsonl", "conll", "squad", "huggingface", "probe"),
+    "task.scheme": ("bio", "iob1", "none"),
+    "task.probe.kind": ("bigram_shift", "sentence_order", "continuation", "recurring_span", "truecasing"),
+    "weights": ("pretrained", "random"),
+    "head.pooling": ("auto", "first", "last", "ends", "mean", "max", "mean_max"),
+    "features.kind": ("none", "embeddings", "second_to_last", "last", "weighted_sum_last_4", "concat_last_4", "weighted_sum_all"),
+    "tuning.freeze": ("none", "embeddings", "encoder"),
+    "tuning.select": ("best", "last"),
+    "task.probe.corpus.kind": CORPUS_KINDS,
+    "task.probe.corpus.sentence_splitting": SENTENCE_SPLITTINGS,
+    **checks.WORDS,
+}
+
+_POSITIVE = (
+    "task.max_length",
+    "task.stride",
+    "task.max_query_length",
+    "task.max_answer_length",
+    "task.probe.train",
+    "task.probe.dev",
+    "task.probe.test",
+    "head.layers",
+    "head.bilstm_hidden",
+    "head.bilstm_layers",
+    "head.convolution",
+    "head.filters",
+    "features.hidden",
+    "features.layers",
+    "tuning.epochs",
+    "tuning.batch",
+    "tuning.micro",
+    "tuning.layer_decay",
+    "tuning.evaluate_every",
+    "tuning.patience",
+    "tuning.train_examples",
+    "tuning.eval_examples",
+)
+_BOUNDS = Bounds(
+    positive=_POSITIVE + BOUNDS.positive,
+    not_negative=("tuning.frozen_layers", "tuning.reinit_layers", "tuning.min_words", "tuning.max_words", *BOUNDS.not_negative),
+    below_one=("dropout", "attention_dropout", "head.dropout", *BOUNDS.below_one),
+    shares=("tuning.layer_decay", "task.held_out"),
+)
+_LEAST_LENGTH = 8  # tokens: a few words of each of two parts, beside the three special tokens
+
+
+def validate(config: FinetuneConfig) -> list[str]:
+    """Refuse what cannot be meant.
+
+    Returns:
+        Warnings: sentences about what will run but may not be what was meant.
+
+    Raises:
+        UserError: the first thing found wrong.
+    """
+    check_words(config, WORDS)
+    check_numbers(config, _BOUNDS)
+    _check_task(config.task)
+    _check_head(config)
+    _check_features(config)
+    _check_tuning(config.tuning)
+    _check_batch(config)
+    return list(_warnings(config))
+
+
+def _check_task(task: TaskConfig) -> None:
+    if not task.evaluate:
+        raise UserError(f"task.evaluate is empty: name the splits that task={task.name} is evaluated on, as in task.evaluate=[dev].")
+    if "train" in task.evaluate:
+        raise UserError("task.evaluate names train: a model is not measured on what it has learnt from; name other splits, such as dev.")
+    if len(set(task.evaluate)) < len(task.evaluate):
+        raise UserError(f"task.evaluate={task.evaluate} names a split twice.")
+    if task.max_length < _LEAST_LENGTH:
+        raise UserError(f"task.max_length={task.max_length} leaves no room for words beside the special tokens: at least {_LEAST_LENGTH}.")
+    if task.kind == "span":
+        _check_windows(task)
+    if task.format == "probe":
+        check_corpus(task.probe.corpus, "task.probe.corpus")
+    elif task.format == "huggingface" and not task.dataset:
+        raise UserError("task.format=huggingface needs task.dataset: an id on the Hub, or a folder that datasets can load.")
+    elif task.path is not None and not os.path.exists(os.path.expanduser(task.path)):
+        raise UserError(f"task.path={task.path}: there is no such folder (seen from {os.getcwd()}).")
+    _check_metrics(task)
+
+
+def _check_windows(task: TaskConfig) -> None:
+    room = task.max_length - task.max_query_length - 3
+    if room < 1:
+        raise UserError(
+            f"task.max_query_length={task.max_query_length} leaves no room for a context in task.max_length={task.max_length}: lower the"
+            " one or raise the other."
+        )
+    if task.stride > room:
+        raise UserError(
+            f"task.stride={task.stride} would leave out tokens between two windows, which hold {room} at least: set task.stride={room}, or"
+            " less."
+        )
+
+
+def _check_metrics(task: TaskConfig) -> None:
+    from bertlab.tasks.metrics import known_metrics
+
+    if not task.metrics:
+        raise UserError(f"task.metrics is empty: task={task.name} needs one that tells which weights are best.")
+    known = known_metrics(task)
+    for metric in task.metrics:
+        if metric not in known:
+            raise unknown(f"metric of task.kind={task.kind}", metric, known)
+
+
+def _check_head(config: FinetuneConfig) -> None:
+    head, kind = config.head, config.task.kind
+    if head.crf and kind != "tagging":
+        raise UserError(f"head.crf=true labels sequences, and task.kind={kind} has none to label: leave it out.")
+    if head.filters is not None and head.convolution is None:
+        raise UserError(f"head.filters={head.filters} is of a convolution, and there is none: set head.convolution, its width in tokens.")
+    if head.bilstm_hidden is not None and not head.bilstm:
+        raise UserError(f"head.bilstm_hidden={head.bilstm_hidden} is of a BiLSTM on top, and there is none: set head.bilstm=true.")
+    if head.pooling != "auto" and kind in ("tagging", "span"):
+        raise UserError(f"head.pooling={head.pooling} makes one state of a sequence, and task.kind={kind} reads every one: leave it out.")
+
+
+def _check_features(config: FinetuneConfig) -> None:
+    kind, tuning = config.features.kind, config.tuning
+    if kind == "none":
+        return
+    if config.features.hidden % 2:
+        raise UserError(f"features.hidden={config.features.hidden} is odd, and the BiLSTM gives each direction half: make it even.")
+    default = TuningConfig()
+    for name in ("freeze", "frozen_layers", "gradual", "layer_decay", "reinit_layers"):
+        if (value := getattr(tuning, name)) != getattr(default, name):
+            raise UserError(f"tuning.{name}={value} under features={kind}, which leaves the model as it is: drop the one or the other.")
+
+
+def _check_tuning(tuning: TuningConfig) -> None:
+    if tuning.min_words is not None and tuning.max_words is not None and tuning.min_words > tuning.max_words:
+        raise UserError(f"tuning.min_words={tuning.min_words} is more than tuning.max_words={tuning.max_words}: no example would be left.")
+    if tuning.freeze == "encoder":
+        for name, plain in (("gradual", False), ("layer_decay", 1.0), ("frozen_layers", 0)):
+            if (value := getattr(tuning, name)) != plain:
+                raise UserError(f"tuning.{name}={value} under tuning.freeze=encoder, which trains no layer: drop the one or the other.")
+
+
+def _check_batch(config: FinetuneConfig) -> None:
+    if config.tuning.batch < config.trainer.devices:
+        raise UserError(
+            f"tuning.batch={config.tuning.batch} has fewer examples than trainer.devices={config.trainer.devices}: give every device one."
+        )
+
+
+def _warnings(config: FinetuneConfig) -> Iterable[str]:
+    tuning = config.tuning
+    if tuning.micro is not None and tuning.micro > tuning.batch:
+        yield f"tuning.micro={tuning.micro} is more than a batch has ({tuning.batch} examples): nothing is accumulated."
+    if config.weights == "random" and (tuning.freeze == "encoder" or config.features.kind != "none"):
+        yield "weights=random leaves the encoder random for good, since it is frozen: only what stands on top of it learns."
+    if config.weights == "random" and tuning.reinit_layers:
+        yield f"tuning.reinit_layers={tuning.reinit_layers} has no effect under weights=random, which makes every layer anew."
+    if config.trainer.compile:
+        yield "trainer.compile is left out: fine-tuning does not compile."
