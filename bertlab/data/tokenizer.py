@@ -140,21 +140,21 @@ def given_vocabulary(path: str, lowercase: bool) -> Vocabulary:
 def folder_vocabulary(folder: Path, lowercase: bool) -> Vocabulary:
     """The vocabulary in a Hugging Face folder: its tokenizer.json, else its vocab.txt.
 
-    Where tokenizer_config.json says how text is cleaned up, it counts more than tokenizer.json, as in transformers. ``lowercase``
-    decides where neither says it. UserError when there is no vocabulary, or a special token is missing.
+    What tokenizer_config.json says of how text is cleaned up counts more than tokenizer.json, as in transformers (unless its class is
+    the general one, which takes tokenizer.json as it is). What it does not say is as tokenizer.json has it, else as the published
+    models do it, and ``lowercase`` or not. UserError when there is no vocabulary, or a special token is missing.
     """
     config = _tokenizer_config(folder)
+    values = {own: config[theirs] for theirs, own in _CLEAN_UP.items() if theirs in config}
     if (folder / "tokenizer.json").is_file():
         vocabulary = Vocabulary.load(folder / "tokenizer.json")
         normaliser = vocabulary.tokenizer.normalizer
-        if any(getattr(normaliser, own) != config[theirs] for theirs, own in _CLEAN_UP.items() if theirs in config):
-            for theirs, own in _CLEAN_UP.items():
-                if theirs in config:
-                    setattr(normaliser, own, config[theirs])
+        if "Bert" in config.get("tokenizer_class", "Bert") and any(getattr(normaliser, own) != value for own, value in values.items()):
+            for own, value in values.items():
+                setattr(normaliser, own, value)
             vocabulary.tokenizer.normalizer = normaliser
         return vocabulary
     if (folder / "vocab.txt").is_file():
-        values = {own: config[theirs] for theirs, own in _CLEAN_UP.items() if theirs in config}
         return _read_vocab_txt(folder / "vocab.txt", BertNormalizer(**({"clean_text": True, "lowercase": lowercase} | values)))
     raise UserError(f"The folder {folder} has neither tokenizer.json nor vocab.txt: give one that has one of them.")
 
