@@ -22,6 +22,7 @@ class TaskBatch:
     labels: Tensor | None = None  # (E,) int64 or float32
     word_tokens: Tensor | None = None  # (W,) flat indices into the batch's tokens, ascending, of the words' first sub-tokens
     words_per_example: Tensor | None = None  # (E,)
+    max_words: int = 0  # the most words of an example, known without asking the device; 0: not told
     tags: Tensor | None = None  # (W,)
     starts: Tensor | None = None  # (S,) place in the sequence
     ends: Tensor | None = None  # (S,)
