@@ -226,5 +226,6 @@ class PretrainConfig:
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     paths: PathsConfig = field(default_factory=PathsConfig)
+    init: str | None = None  # a checkpoint to go on from: its model and vocabulary are taken, and its weights
     scale: str = "laptop"
     seed: int = 1

@@ -44,6 +44,10 @@ VERBS = {
                 "      'corpus.sources.books={kind: text, path: DIR2, weight: 2}'",
                 "two sources, the second read twice",
             ),
+            (
+                "bertlab pretrain init=RUN corpus=text corpus.path=DIR optimizer.lr=1e-4",
+                "go on from a checkpoint (a run, or a Hugging Face folder) on other text",
+            ),
             ("bertlab pretrain model=large --cfg job", "print the configuration instead of training"),
             ("bertlab pretrain --config-dir runs/RUN --config-name config", "start a run again from its folder"),
         ),
@@ -140,6 +144,7 @@ _PRETRAIN_KEYS = {
     "validation.every": "steps between evaluations",
     "trainer.devices": "processors of the accelerator's kind",
     "trainer.precision": "fp32 or bf16",
+    "init": "a checkpoint to start from, in place of random weights: a run, an exported or a Hugging Face folder",
     "seed": "of everything that is random",
     "paths.runs": "where runs' folders go",
     "paths.cache": "where vocabularies and token stores go",

@@ -12,7 +12,7 @@ from bertlab.errors import UserError
 from bertlab.schemas import PRETRAIN
 
 # What a trained model is, and how it came about, cannot be changed any more.
-_FIXED = ("model", "backbone", "norm", "objective", "tokenizer", "optimizer", "budget", "checkpointing", "scale")
+_FIXED = ("model", "backbone", "norm", "objective", "tokenizer", "optimizer", "budget", "checkpointing", "scale", "init")
 
 
 def run(words: list[str]) -> int:

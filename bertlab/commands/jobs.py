@@ -38,6 +38,7 @@ def run_jobs(
     *,
     base: Mapping[str, Any] | None = None,
     words: tuple[str, ...] = (),
+    complete: Callable[[C, Sequence[str]], None] = lambda config, overrides: None,
     summarise: Callable[[Sequence[Ended[C]]], None] | None = None,
 ) -> int:
     """Compose, validate and run every job of a command; each prints its folder, as the last line on standard output.
@@ -51,6 +52,7 @@ def run_jobs(
         run: what a job does; it returns the folder to print.
         base: a configuration to start from instead of the default choices.
         words: arguments that are none of Hydra's, with which a process of the same job must be started too.
+        complete: sets what a configuration leaves to be found out, in place; also gets the overrides that gave it.
         summarise: what is said in the end of several jobs.
 
     Returns:
@@ -71,11 +73,13 @@ def run_jobs(
             return Ended(job, _perform(run, job.config))
 
     def launched(job: Job[C]) -> None:
+        complete(job.config, job.overrides)
         if perform(job).folder is None:
             raise RunFailed(f"A job failed: {' '.join(job.overrides)}")  # the launcher has the others go on, and passes this on
 
     jobs = compose(schema, arguments, base, launched)
     for number, job in enumerate(jobs, 1):
+        complete(job.config, job.overrides)
         _validate(schema, job.config, f"Job {number} of {len(jobs)} ({' '.join(job.overrides)}): " if len(jobs) > 1 else "")
     ended = []
     for number, job in enumerate(jobs, 1):

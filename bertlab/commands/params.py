@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.arguments import parse_arguments
 from bertlab.config import PretrainConfig
+from bertlab.interop.initial import take_over
 from bertlab.schemas import PRETRAIN
 from bertlab.validation import is_masked, validate_training
 
@@ -27,7 +28,10 @@ def run(words: list[str]) -> int:
         return show_help("params", arguments)
     from bertlab.composition import compose
 
-    costs = [costs_of(job.config) for job in compose(PRETRAIN, arguments)]
+    jobs = compose(PRETRAIN, arguments)
+    for job in jobs:
+        take_over(job.config, job.overrides)
+    costs = [costs_of(job.config) for job in jobs]
     if arguments.json:
         print(json.dumps(costs[0] if len(costs) == 1 else costs, indent=2))
     elif costs:

@@ -7,6 +7,7 @@ from pathlib import Path
 from bertlab.arguments import parse_arguments
 from bertlab.commands.jobs import run_jobs
 from bertlab.config import PretrainConfig
+from bertlab.interop.initial import take_over
 from bertlab.schemas import PRETRAIN
 
 
@@ -17,7 +18,7 @@ def run(words: list[str]) -> int:
         from bertlab.help import show_help
 
         return show_help("prepare", arguments)
-    return run_jobs("prepare", PRETRAIN, arguments, _prepare)
+    return run_jobs("prepare", PRETRAIN, arguments, _prepare, complete=take_over)
 
 
 def _prepare(config: PretrainConfig) -> Path:

@@ -8,6 +8,7 @@ from bertlab.allocator import tune_allocator
 from bertlab.arguments import parse_arguments
 from bertlab.commands.jobs import run_jobs
 from bertlab.config import PretrainConfig
+from bertlab.interop.initial import take_over
 from bertlab.schemas import PRETRAIN
 
 
@@ -18,7 +19,7 @@ def run(words: list[str]) -> int:
         from bertlab.help import show_help
 
         return show_help("pretrain", arguments)
-    return run_jobs("pretrain", PRETRAIN, arguments, _pretrain)
+    return run_jobs("pretrain", PRETRAIN, arguments, _pretrain, complete=take_over)
 
 
 def _pretrain(config: PretrainConfig) -> Path:

@@ -38,6 +38,7 @@ class Pretrained:
     name: str  # short and readable: a run's id, or a folder's name
     fingerprint: str  # a hash of the weights that were trained, the vocabulary and the architecture
     origin: str  # the absolute path
+    tokenizer: str  # the absolute path of the vocabulary, as tokenizer.path takes it
     fresh: list[str] = field(default_factory=list)  # parts that the checkpoint lacks and that are initialised anew
     ignored: list[str] = field(default_factory=list)  # weights of other heads, which are not read
     run: RunFolder | None = None  # where it is a run of this program
@@ -139,7 +140,7 @@ def _from_own(folder: Path, name: str, weights: dict[str, Tensor], run: RunFolde
         ignored = sorted(key for key in weights if not key.startswith("bert."))
         weights = {key.removeprefix("bert."): tensor for key, tensor in weights.items() if key.startswith("bert.")}
     vocabulary = Vocabulary.load(files.tokenizer)
-    found = _pretrained(architecture, vocabulary, weights, name, origin or folder)
+    found = _pretrained(architecture, vocabulary, weights, name, origin or folder, files.tokenizer)
     found.run, found.ignored = run, ignored
     return found
 
@@ -153,12 +154,14 @@ def _from_hugging_face(folder: Path) -> Pretrained:
     pooler = any(name.startswith(("bert.pooler.", "cls.seq_relationship.")) for name in weights)
     architecture = huggingface.architecture_of(config, path, pooler=pooler)
     own, ignored = huggingface.own_weights(weights, architecture, folder)
-    found = _pretrained(architecture, folder_vocabulary(folder, lowercase=True), own, _name(folder), folder)
+    found = _pretrained(architecture, folder_vocabulary(folder, lowercase=True), own, _name(folder), folder, folder)
     found.ignored = ignored
     return found
 
 
-def _pretrained(architecture: Architecture, vocabulary: Vocabulary, weights: dict[str, Tensor], name: str, origin: Path) -> Pretrained:
+def _pretrained(
+    architecture: Architecture, vocabulary: Vocabulary, weights: dict[str, Tensor], name: str, origin: Path, tokenizer: Path
+) -> Pretrained:
     if vocabulary.size > architecture.vocab_size:
         raise UserError(
             f"{origin}: the tokenizer has {vocabulary.size:,} entries and the model {architecture.vocab_size:,}: they are not of one model."
@@ -166,7 +169,7 @@ def _pretrained(architecture: Architecture, vocabulary: Vocabulary, weights: dic
     weights = {key: _as_float(key, tensor, origin) for key, tensor in weights.items()}
     bert, fresh = _built(architecture, weights, origin)
     fingerprint = _fingerprint(weights, vocabulary, architecture)
-    return Pretrained(bert, vocabulary, architecture, name, fingerprint, str(origin), fresh)
+    return Pretrained(bert, vocabulary, architecture, name, fingerprint, str(origin), str(tokenizer), fresh)
 
 
 def _as_float(name: str, tensor: Tensor, origin: Path) -> Tensor:

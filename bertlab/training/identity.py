@@ -36,12 +36,14 @@ def pretraining_identity(
     pair: bool,
     masked: bool,
     store: TokenStore,
+    init: str | None = None,
 ) -> Identity:
-    """All that the numbers of a pre-training depend on, as plain values."""
+    """All that the numbers of a pre-training depend on, as plain values. ``init`` is the fingerprint of the weights it starts from."""
     masking = asdict(config.masking)
     if config.masking.noise == 0:
         del masking["noise_std"]
     return {
+        **({} if init is None else {"init": init}),
         "format": FORMAT,
         "kind": "pretrain",
         "architecture": _architecture(architecture),

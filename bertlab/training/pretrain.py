@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from bertlab.data.assembly import PretrainingData
     from bertlab.data.schedule import TrainingPlan
     from bertlab.data.store import TokenStore
+    from bertlab.interop.pretrained import Pretrained
     from bertlab.models.architecture import Architecture
     from bertlab.models.bert import Bert
     from bertlab.objectives.outcome import Objective
@@ -46,6 +47,7 @@ class Ingredients:
     architecture: Architecture
     objective: Objective
     identity: Identity
+    pretrained: Pretrained | None = None  # what it starts from
 
 
 def pretrain(config: PretrainConfig) -> Path:
@@ -84,9 +86,24 @@ def prepare_ingredients(config: PretrainConfig) -> Ingredients:
     plan = plan_training(config)
     store = prepare(config.corpus, config.tokenizer, config.paths, progress=config.trainer.progress, say=say)
     architecture = Architecture.of(config, store.vocabulary.size)
+    pretrained = None
+    if config.init is not None:
+        from bertlab.interop.initial import check_fits
+        from bertlab.interop.pretrained import load_pretrained
+
+        pretrained = load_pretrained(config.init, Path(config.paths.runs))
+        architecture = check_fits(pretrained, architecture, store.vocabulary.fingerprint)
     objective = objective_of(config)
-    identity = pretraining_identity(config, architecture, plan, pair=objective.pair, masked=objective.predict == "masked", store=store)
-    return Ingredients(config, plan, store, architecture, objective, identity)
+    identity = pretraining_identity(
+        config,
+        architecture,
+        plan,
+        pair=objective.pair,
+        masked=objective.predict == "masked",
+        store=store,
+        init=None if pretrained is None else pretrained.fingerprint,
+    )
+    return Ingredients(config, plan, store, architecture, objective, identity, pretrained)
 
 
 def process_rank() -> int:
@@ -146,9 +163,19 @@ def _build_model(ingredients: Ingredients, device_kind: str) -> Bert:
 
     torch.manual_seed(ingredients.config.seed)
     model = Bert(ingredients.architecture)
+    if ingredients.pretrained is not None:
+        _start_from(model, ingredients.pretrained)
     if ingredients.config.trainer.compile:
         _compile(model, device_kind)
     return model
+
+
+def _start_from(model: Bert, pretrained: Pretrained) -> None:
+    from bertlab.interop.initial import start_from
+
+    new = start_from(model, pretrained)
+    if process_rank() == 0:
+        say(f"The weights are those of {pretrained.name}{', with a new ' + ' and a new '.join(new) if new else ''}.")
 
 
 def _compile(model: Bert, device_kind: str) -> None:

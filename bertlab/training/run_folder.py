@@ -130,6 +130,8 @@ class RunFolder:
         values["corpus"] = _with_absolute_paths(values["corpus"])
         if values["tokenizer"]["path"] is not None:
             values["tokenizer"]["path"] = _absolute(values["tokenizer"]["path"])
+        if values["init"] is not None:
+            values["init"] = _absolute(values["init"])
         write_atomically(self.config, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
 
     def read_config(self) -> PretrainConfig:

@@ -1,0 +1,146 @@
+"""Further pre-training (``bertlab pretrain init=RUN``): a configuration takes over what the checkpoint has settled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertlab.config import PretrainConfig
+from bertlab.errors import UserError
+
+if TYPE_CHECKING:
+    from bertlab.interop.pretrained import Pretrained
+    from bertlab.models.architecture import Architecture
+    from bertlab.models.bert import Bert
+
+# What a command may change although the checkpoint has a value for it: no weight depends on it.
+_FREE = {"model": ("name", "dropout", "attention_dropout", "initializer_range"), "norm": ("momentum",)}
+_SETTLED = ("model", "backbone", "norm", "objective", "tokenizer")
+
+
+def take_over(config: PretrainConfig, overrides: Iterable[str]) -> None:
+    """Set the model, the vocabulary and, unless the command names one, the objective of ``config`` to those of its ``init``, if it has one.
+
+    ``overrides`` are the command's words: what they say otherwise is refused, as far as weights depend on it.
+
+    Raises:
+        UserError: a word contradicts the checkpoint, or the checkpoint cannot be read.
+    """
+    if config.init is None:
+        return
+    from bertlab.interop.pretrained import load_pretrained
+
+    pretrained = load_pretrained(config.init, Path(config.paths.runs))
+    given = _given(overrides)
+    settled = _settled(pretrained, config.objective.kind if "objective" in given or "objective.kind" in given else pretrained.objective)
+    for section, values in settled.items():
+        part = getattr(config, section)
+        for name, value in values.items():
+            chosen = _chosen(section, name, given)
+            if name in _FREE.get(section, ()):
+                if chosen is None:
+                    setattr(part, name, value)
+                continue
+            if chosen is not None and not _same(config, section, name, value):
+                raise UserError(
+                    f"{chosen} does not fit init={config.init}, which has {section}.{name}={value}: leave it out, as the model and its"
+                    " vocabulary are the checkpoint's."
+                )
+            setattr(part, name, value)
+    config.init = pretrained.origin
+
+
+def _given(overrides: Iterable[str]) -> dict[str, str]:
+    """Key → the word that sets it."""
+    return {word.lstrip("+~").partition("=")[0]: word for word in overrides}
+
+
+def _chosen(section: str, name: str, given: dict[str, str]) -> str | None:
+    """The word of the command that decides on a value, if one does."""
+    return given.get(f"{section}.{name}", given.get(section))
+
+
+def _settled(pretrained: Pretrained, objective: str) -> dict[str, dict[str, Any]]:
+    """Section → the values that the checkpoint implies under ``objective``."""
+    from bertlab.models.architecture import ATTENTION_OF_OBJECTIVE
+
+    architecture = pretrained.architecture
+    if ATTENTION_OF_OBJECTIVE.get(objective, architecture.attention) != architecture.attention:
+        objective = pretrained.objective  # which the comparison then finds to differ
+    model = ("layers", "hidden", "heads", "intermediate", "positions", "segments", "activation", "epsilon", *_FREE["model"][1:])
+    return {
+        "model": {"name": _model_name(pretrained), **{name: getattr(architecture, name) for name in model}},
+        "backbone": {
+            "kind": architecture.backbone,
+            "directions": _directions(architecture, objective),
+            "window": architecture.window if architecture.backbone == "cbow" else None,
+        },
+        "norm": {"kind": architecture.norm, "placement": architecture.placement, "momentum": architecture.momentum},
+        "objective": {"kind": objective},
+        "tokenizer": {"vocab_size": pretrained.vocabulary.size, "path": pretrained.tokenizer},
+    }
+
+
+def _model_name(pretrained: Pretrained) -> str:
+    """The name of the size, where it is a run of this program; else the checkpoint's."""
+    return pretrained.run.read_config().model.name if pretrained.run is not None else pretrained.name
+
+
+def _directions(architecture: Architecture, objective: str) -> str:
+    """The value of backbone.directions that gives those of the ``architecture``."""
+    from bertlab.models.architecture import resolved_directions
+
+    if architecture.backbone != "bilstm" or resolved_directions("auto", objective) == architecture.directions:
+        return "auto"
+    return "both" if architecture.directions == "pair" else architecture.directions
+
+
+def _same(config: PretrainConfig, section: str, name: str, value: Any) -> bool:
+    """Whether the configuration already means ``value``, in whatever form it is written."""
+    found = getattr(getattr(config, section), name)
+    if (section, name) == ("model", "intermediate") and found is None:
+        return bool(value == 4 * config.model.hidden)
+    if (section, name) == ("backbone", "directions"):
+        return found in ("auto", value) or value == "auto"
+    if (section, name) == ("tokenizer", "path"):
+        return _same_vocabulary(config, found, value)
+    if (section, name) == ("tokenizer", "vocab_size") and config.tokenizer.path is not None:
+        return True  # of a given vocabulary it means nothing
+    return bool(found == value)
+
+
+def _same_vocabulary(config: PretrainConfig, path: str | None, of_checkpoint: str) -> bool:
+    from bertlab.data.tokenizer import given_vocabulary
+
+    if path is None:
+        return False  # one would be trained
+    return given_vocabulary(path, config.tokenizer.lowercase).fingerprint == given_vocabulary(of_checkpoint, True).fingerprint
+
+
+def check_fits(pretrained: Pretrained, architecture: Architecture, vocabulary_fingerprint: str) -> Architecture:
+    """The architecture to train: ``architecture``, with the rows of the checkpoint's word table, which can be more than the vocabulary has.
+
+    Raises:
+        UserError: model or vocabulary differ from the checkpoint's (see ``take_over``, which makes them agree).
+    """
+    if vocabulary_fingerprint != pretrained.vocabulary.fingerprint:
+        raise UserError(f"The vocabulary is not that of init={pretrained.origin}: set tokenizer.path={pretrained.tokenizer}.")
+    wanted = replace(architecture, vocab_size=pretrained.architecture.vocab_size)
+    free = {name: getattr(wanted, name) for name in (*_FREE["model"][1:], *_FREE["norm"], "next_sentence", "noise_std")}
+    if replace(pretrained.architecture, **free) != wanted:
+        raise UserError(
+            f"The model is not that of init={pretrained.origin}: leave model, backbone and norm out, or set them as it has them."
+        )
+    return wanted
+
+
+def start_from(model: Bert, pretrained: Pretrained) -> list[str]:
+    """Put the checkpoint's weights into ``model``, wherever it has a place for them; returns the heads that stay as initialised."""
+    from bertlab.interop.weight_names import head_of
+
+    places = set(model.state_dict())
+    weights = {name: tensor for name, tensor in pretrained.trained_weights().items() if name in places}
+    model.load_state_dict(weights, strict=False)
+    return sorted({head for name in places - set(weights) if (head := head_of(name)) is not None})
