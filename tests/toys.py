@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from bertlab.data.batches import Batch
+from bertlab.data.task_batch import TaskBatch
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
 
@@ -70,3 +71,37 @@ def padded(batch: Batch, flat: Tensor, fill: float = 0) -> Tensor:
     for row, (start, end) in enumerate(itertools.pairwise(bounds)):
         result[row, : end - start] = flat[start:end]
     return result
+
+
+def toy_task_batch(kind: str, lengths: list[int], seed: int = 0, classes: int = 3) -> TaskBatch:
+    """A batch for a task of ``kind`` with targets at random; a choice has 2, 3, 2, 3, … of the sequences, what is left over its own."""
+    generator = torch.Generator().manual_seed(seed)
+    inputs = toy_batch(lengths, seed=seed, labels=False)
+    inputs = dataclasses.replace(inputs, predicted=inputs.predicted[:0], targets=inputs.targets[:0])
+    per_example = [1] * len(lengths)
+    if kind == "choice":
+        per_example, left = [], len(lengths)
+        while left:
+            per_example.append(min(left, 2 + len(per_example) % 2))
+            left -= per_example[-1]
+    examples = len(per_example)
+    batch = TaskBatch(inputs, torch.arange(examples), torch.tensor(per_example), count_in_step=examples)
+
+    def below(bounds: list[int]) -> Tensor:
+        return torch.tensor([int(torch.randint(bound, (), generator=generator)) for bound in bounds])
+
+    if kind == "classification":
+        batch.labels = below([classes] * examples)
+    elif kind == "choice":
+        batch.labels = below(per_example)
+    elif kind == "regression":
+        batch.labels = torch.randn(examples, generator=generator)
+    elif kind == "span":
+        batch.starts, batch.ends = below(lengths), below(lengths)
+    else:
+        first = torch.rand(sum(lengths), generator=generator) < 0.6
+        batch.word_tokens = first.nonzero().view(-1)
+        batch.words_per_example = torch.tensor([int(each.sum()) for each in first.split(lengths)])
+        batch.tags = torch.randint(classes, batch.word_tokens.shape, generator=generator)
+        batch.count_in_step = len(batch.word_tokens)
+    return batch

@@ -13,7 +13,7 @@ def initialise(module: nn.Module, deviation: float) -> None:
     """
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, 0.0, deviation, -2 * deviation, 2 * deviation)
-    if isinstance(module, nn.Linear):
+    if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)
     if isinstance(module, nn.LSTM):
         for name, bias in module.named_parameters():

@@ -1,0 +1,103 @@
+"""What heads, features and ways of training can be combined. Needs no PyTorch, so that a mistake is told before anything is loaded."""
+
+from __future__ import annotations
+
+from bertlab.errors import UserError, unknown
+from bertlab.finetune_config import FeaturesConfig, HeadConfig, TuningConfig
+from bertlab.models.architecture import Architecture
+
+TASKS = ("classification", "regression", "choice", "tagging", "span")
+OF_A_SEQUENCE = ("classification", "regression", "choice")  # kinds whose examples are judged by a whole sequence
+POOLINGS = ("auto", "first", "last", "ends", "mean", "max", "mean_max")
+FEATURES = ("none", "embeddings", "second_to_last", "last", "weighted_sum_last_4", "concat_last_4", "weighted_sum_all")
+FREEZES = ("none", "embeddings", "encoder")
+
+
+def layers_of(architecture: Architecture) -> int:
+    """L, how many layers' states there are; a bag of words has one whatever ``layers`` says."""
+    return 1 if architecture.backbone == "cbow" else architecture.layers
+
+
+def check_head(kind: str, head: HeadConfig, features: FeaturesConfig, architecture: Architecture | None = None) -> None:
+    """Refuse a head that a task of ``kind`` can't have, or that the model (where it is known) can't feed. Raises ``UserError``."""
+    for what, value, known in (("kind of task", kind, TASKS), ("pooling", head.pooling, POOLINGS), ("features", features.kind, FEATURES)):
+        if value not in known:
+            raise unknown(what, value, known)
+    _check_values(head, features)
+    if head.crf and kind != "tagging":
+        raise UserError(f"head.crf=true is for tagging, and this task is {kind}: leave it out.")
+    if head.pooling != "auto" and kind not in OF_A_SEQUENCE:
+        raise UserError(f"head.pooling={head.pooling} is for tasks that judge a whole sequence; {kind} reads every token: leave it out.")
+    if features.kind != "none":
+        _check_features(head)
+    if architecture is not None and head.layers > layers_of(architecture):
+        raise UserError(f"head.layers={head.layers} asks for more states than the model's {layers_of(architecture)} layer(s).")
+
+
+def _check_values(head: HeadConfig, features: FeaturesConfig) -> None:
+    counts = {
+        "head.layers": head.layers,
+        "head.convolution": head.convolution,
+        "head.filters": head.filters,
+        "head.bilstm_hidden": head.bilstm_hidden,
+        "head.bilstm_layers": head.bilstm_layers,
+        "features.layers": features.layers,
+    }
+    for key, count in counts.items():
+        if count is not None and count < 1:
+            raise UserError(f"{key}={count} must be at least 1.")
+    if not 0 <= head.dropout < 1:
+        raise UserError(f"head.dropout={head.dropout} must lie in [0, 1): it is the probability of dropping a feature.")
+    if features.hidden < 2 or features.hidden % 2:
+        raise UserError(f"features.hidden={features.hidden} must be even: half of it reads each way.")
+    if head.filters is not None and head.convolution is None:
+        raise UserError(f"head.filters={head.filters} has no convolution to be the filters of: add head.convolution=3, a width in tokens.")
+    if (head.bilstm_hidden is not None or head.bilstm_layers != 1) and not head.bilstm:
+        raise UserError("head.bilstm_hidden and head.bilstm_layers have no effect without head.bilstm=true: add it, or leave them out.")
+
+
+def _check_features(head: HeadConfig) -> None:
+    for key, given in (("layers", head.layers != 1), ("bilstm", head.bilstm), ("convolution", head.convolution is not None)):
+        if given:
+            raise UserError(
+                f"head.{key} does not go with features: these say themselves which layers are read, and bring a BiLSTM of their own "
+                "(features.hidden, features.layers). Leave one of the two out."
+            )
+
+
+def check_tuning(tuning: TuningConfig, features: FeaturesConfig, architecture: Architecture | None = None) -> None:
+    """Refuse ways of training that contradict each other, or the model's depth where it is known. Raises ``UserError``."""
+    if tuning.freeze not in FREEZES:
+        raise unknown("value of tuning.freeze", tuning.freeze, FREEZES)
+    if not 0 < tuning.layer_decay <= 1:
+        raise UserError(f"tuning.layer_decay={tuning.layer_decay} must lie in (0, 1]: each layer's rate is that of the one above times it.")
+    given = _choices_on_layers(tuning)
+    for key in given:
+        if features.kind != "none":
+            raise UserError(f"tuning.{key} has no effect with features={features.kind}, where the whole model is frozen: leave it out.")
+        if tuning.freeze == "encoder" and key != "freeze":
+            raise UserError(f"tuning.{key} contradicts tuning.freeze=encoder, where no layer is trained: leave one of the two out.")
+    for key in ("frozen_layers", "reinit_layers"):
+        _check_depth(key, getattr(tuning, key), architecture)
+    if architecture is not None and tuning.reinit_layers and tuning.frozen_layers + tuning.reinit_layers > layers_of(architecture):
+        raise UserError(
+            f"tuning.frozen_layers={tuning.frozen_layers} and tuning.reinit_layers={tuning.reinit_layers} overlap in a model of "
+            f"{layers_of(architecture)} layer(s): a layer that starts anew must be trained."
+        )
+
+
+def _choices_on_layers(tuning: TuningConfig) -> list[str]:
+    """The keys of ``tuning`` that are not at their default and are about the model's layers."""
+    neutral = TuningConfig()
+    return [
+        key
+        for key in ("freeze", "frozen_layers", "gradual", "layer_decay", "reinit_layers")
+        if getattr(tuning, key) != getattr(neutral, key)
+    ]
+
+
+def _check_depth(key: str, count: int, architecture: Architecture | None) -> None:
+    if count < 0:
+        raise UserError(f"tuning.{key}={count} must not be negative.")
+    if architecture is not None and count > layers_of(architecture):
+        raise UserError(f"tuning.{key}={count} is more than the model's {layers_of(architecture)} layer(s).")
