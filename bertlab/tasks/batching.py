@@ -132,6 +132,7 @@ def collate(inputs: Inputs, examples: Int64s | Sequence[int], count_in_step: int
         labels=_taken(inputs.labels, chosen),
         word_tokens=None if words is None else torch.from_numpy(_local_words(inputs, chosen, words)),
         words_per_example=None if inputs.word_offsets is None else _taken(np.diff(inputs.word_offsets), chosen),
+        max_words=0 if inputs.word_offsets is None else int(np.diff(inputs.word_offsets)[chosen].max(initial=0)),
         tags=_taken(inputs.tags, words),
         starts=_taken(inputs.starts, sequences),
         ends=_taken(inputs.ends, sequences),
