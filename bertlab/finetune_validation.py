@@ -115,7 +115,7 @@ def _check_windows(task: TaskConfig) -> None:
 
 
 def _check_metrics(task: TaskConfig) -> None:
-    from bertlab.tasks.metrics import known_metrics
+    from bertlab.tasks.metric_names import known_metrics
 
     if not task.metrics:
         raise UserError(f"task.metrics is empty: task={task.name} needs one that tells which weights are best.")

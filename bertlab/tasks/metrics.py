@@ -26,21 +26,6 @@ ExampleScores = dict[str, NDArray[Any]]  # name → a value for each example, (E
 _HARDLY = 1e-3  # numbers whose deviation is so small a share of the labels' are called constant
 
 
-def known_metrics(task: TaskConfig) -> list[str]:
-    """The metrics that ``metrics_of`` can give for a task of this kind."""
-    if task.kind == "classification":
-        return ["accuracy", "matthews", "macro_f1", *(["f1"] if len(task.labels) in (0, 2) else [])]
-    if task.kind == "span" and task.no_answer:
-        parts = [f"{part}_{name}" for part in ("has_answer", "no_answer", "best") for name in ("exact", "f1")]
-        return ["exact", "f1", *parts]
-    return {
-        "regression": ["pearson", "spearman"],
-        "choice": ["accuracy"],
-        "tagging": ["f1", "precision", "recall", "accuracy"],
-        "span": ["exact", "f1"],
-    }[task.kind]
-
-
 def metrics_of(task: TaskConfig, predictions: Sequence[Prediction], labels: Sequence[str]) -> dict[str, float]:
     """Every metric of the task's kind, whether or not the task names it.
 

@@ -11,8 +11,6 @@ from bertlab.files import write_atomically
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.examples import Prediction
 
-_LOWEST, _HIGHEST = 0.0, 5.0  # of STS-B; the server refuses what lies outside
-
 
 def write_submission(folder: Path, task: TaskConfig, split: str, predictions: Sequence[Prediction]) -> Path:
     """Write the predictions of ``split`` into ``folder``, under the name that ``task.submission`` gives it; returns the file.
@@ -40,5 +38,5 @@ def _table(task: TaskConfig, predictions: Sequence[Prediction]) -> str:
 def _shown(task: TaskConfig, prediction: Prediction) -> str:
     value = prediction.prediction
     if task.kind == "regression" and not isinstance(value, list):
-        return f"{min(max(float(value), _LOWEST), _HIGHEST):.3f}"
+        return f"{float(value):.3f}"
     return str(value)
