@@ -98,6 +98,14 @@ def evaluate(words: _Words = None) -> None:
 
 
 @app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def score(words: _Words = None) -> None:
+    """Measure a file of predictions of a task: TASK PREDICTIONS DATA."""
+    from bertlab.commands.score import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
 def params(words: _Words = None) -> None:
     """Count a model's parameters, training FLOPs and memory."""
     from bertlab.commands.params import run

@@ -24,6 +24,7 @@ class Verb:
     about: str
     examples: tuple[tuple[str, str], ...]  # command, what it does
     groups: tuple[str, ...] = ()  # the groups that matter to it; none: all
+    words: str = "[FLAGS] [KEY=VALUE]...   (in any order)"
 
 
 VERBS = {
@@ -101,6 +102,23 @@ VERBS = {
         ),
         ("corpus", "trainer"),
     ),
+    "score": Verb(
+        "Measure a file of predictions, whoever made it, by the code that measures our own runs, and print the metrics as JSON: fractions, "
+        "not percent. PREDICTIONS is a JSON object id → text (SQuAD), a table with a header whose first column is the example's index and "
+        "whose last one the prediction (GLUE), columns of words whose last one is the predicted tag (CoNLL), or a run's predictions.jsonl. "
+        "DATA is the task's file, or a folder that it is found in; predictions.jsonl and CoNLL columns with the right tag before the "
+        "predicted one need none. Exact match and F1 of SQuAD, and F1 of entities, are those of the official scripts.",
+        (
+            ("bertlab score squad11 predictions.json dev-v1.1.json", "as SQuAD's evaluate-v1.1.py"),
+            ("bertlab score squad20 predictions.json dev-v2.0.json na_prob=na_prob.json", "with the best thresholds for no answer"),
+            ("bertlab score mnli MNLI-m.tsv glue_data split=dev", "a table of GLUE's form, the labels found in the download"),
+            ("bertlab score conll2003 predicted.txt eng.testb", "columns of words"),
+            ("bertlab score mrpc runs/RUN/predictions.jsonl", "a run of ours, which says itself what is right"),
+            ("bertlab score mine predictions.jsonl DIR --config-dir mine", "a task of your own, described by mine/task/mine.yaml"),
+        ),
+        ("task",),
+        "TASK PREDICTIONS [DATA] [KEY=VALUE]...",
+    ),
     "params": Verb(
         "Count what a model costs before training it: parameters part by part, training FLOPs a token at every length of its "
         "schedule, and memory. It takes the same words as bertlab pretrain and loads nothing heavy.",
@@ -128,6 +146,15 @@ _FLAGS = (
     ("--config-dir DIR", "look for choices in DIR too: DIR/model/mine.yaml is model=mine"),
     ("--config-name NAME", "start from NAME.yaml instead of the default choices"),
     ("+KEY=VALUE, ~KEY", "add a choice that is not there, take one away"),
+)
+
+_SCORE_WORDS = (
+    ("split=NAME (dev)", "which split of a folder, and how a file of it is laid out"),
+    ("partial=true (false)", "score a file that lacks examples or has others; SQuAD v1.1 counts the missing ones as wrong"),
+    ("na_prob=FILE", "of SQuAD v2.0: JSON, id → how much speaks for no answer"),
+    ("na_prob_threshold=X (1.0)", "above which a question counts as said to have none"),
+    ("task.KEY=VALUE", "change the task's description, as in task.columns.label=stars"),
+    ("--config-dir DIR", "look for tasks in DIR too: DIR/task/mine.yaml is mine"),
 )
 
 _PRETRAIN_KEYS = {
@@ -187,7 +214,7 @@ def show_help(verb: str, arguments: Arguments) -> int:
 
 def _help_lines(verb: str, folders: Sequence[Path], width: int) -> Iterator[str]:
     texts = VERBS[verb]
-    yield f"bertlab {verb} [FLAGS] [KEY=VALUE]...   (in any order)"
+    yield f"bertlab {verb} {texts.words}"
     yield ""
     yield from textwrap.wrap(texts.about, min(width, 120))
     yield ""
@@ -198,11 +225,15 @@ def _help_lines(verb: str, folders: Sequence[Path], width: int) -> Iterator[str]
     yield ""
     if verb == "doctor":
         return
-    yield "Flags"
-    yield from _table([*_FLAGS, *([("--json", "print JSON")] if verb == "params" else [])], width)
+    yield "Flags" if verb != "score" else "Words"
+    yield from _table(_SCORE_WORDS if verb == "score" else [*_FLAGS, *([("--json", "print JSON")] if verb == "params" else [])], width)
     yield ""
     schema = schema_of(verb)
     yield from _group_lines(schema, texts.groups, folders, width)
+    if verb != "score":
+        together = "recipe sets rates, batches and epochs" if "recipe" in schema.sections else "scale sets sizes, lengths and budgets"
+        yield f"* is taken when the command does not choose. A {together} together; the command wins over it."
+        yield ""
     if keys := _MAIN_KEYS.get(verb):
         yield "Main keys (and their defaults); --cfg job prints all of them"
         yield from _table([(f"{key} ({_shown(value)})", keys[key]) for key, value in _defaults(schema, keys, folders)], width)
@@ -221,9 +252,6 @@ def _group_lines(schema: Schema[Any], wanted: Sequence[str], folders: Sequence[P
             [(f"{name}{' *' if name == defaults.get(group) else ''}", description(file)) for name, file in found.items()], width
         )
         yield ""
-    together = "recipe sets rates, batches and epochs" if "recipe" in defaults else "scale sets sizes, lengths and budgets"
-    yield f"* is taken when the command does not choose. A {together} together; the command wins over it."
-    yield ""
 
 
 def _in_order(groups: Mapping[str, dict[str, Path]], order: Sequence[str]) -> dict[str, dict[str, Path]]:

@@ -53,7 +53,7 @@ FINETUNE = Schema(
 
 def schema_of(verb: str) -> Schema[Any]:
     """The configuration that a verb takes."""
-    return FINETUNE if verb == "finetune" else PRETRAIN
+    return FINETUNE if verb in ("finetune", "score") else PRETRAIN
 
 
 def belongs(group: str, schema: Schema[Any]) -> bool:

@@ -137,7 +137,7 @@ def _sentence_counts(task: TaskConfig, prediction: Prediction, labels: Sequence[
 
 
 def _span_scores(task: TaskConfig, predictions: Sequence[Prediction], labels: Sequence[str]) -> ExampleScores:
-    graded = np.array([answer_scores(str(prediction.prediction), prediction.gold, task.no_answer) for prediction in predictions])
+    graded = np.array([_graded(prediction, task.no_answer) for prediction in predictions])
     scores: ExampleScores = {
         "exact": graded[:, 0],
         "f1": graded[:, 1],
@@ -147,6 +147,12 @@ def _span_scores(task: TaskConfig, predictions: Sequence[Prediction], labels: Se
     if task.no_answer and all(prediction.scores for prediction in predictions):
         scores["null"] = np.array([-prediction.scores[0] for prediction in predictions if prediction.scores], dtype=np.float64)
     return scores
+
+
+def _graded(prediction: Prediction, no_answer: bool) -> tuple[float, float]:
+    if not isinstance(prediction.prediction, str):  # None: there is no prediction, as there may be in a file of somebody else
+        return 0.0, 0.0
+    return answer_scores(prediction.prediction, prediction.gold, no_answer)
 
 
 _SCORES: Mapping[str, Callable[[TaskConfig, Sequence[Prediction], Sequence[str]], ExampleScores]] = {
