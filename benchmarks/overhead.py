@@ -115,7 +115,7 @@ def main() -> None:
     for round_number in range(arguments.rounds):
         with tempfile.TemporaryDirectory() as runs:
             config = configuration(arguments, runs)
-            set_up_process(config)
+            set_up_process(config.trainer, config.backbone.kind)
             bare.append(bare_loop(config, clock))
             ours.append(the_command(config, clock))
         print(f"round {round_number + 1}: loop {1e3 * bare[-1]:.2f} ms a step, command {1e3 * ours[-1]:.2f} ms", flush=True)

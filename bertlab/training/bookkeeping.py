@@ -1,4 +1,4 @@
-"""Everything that happens around the steps of a run: rows, evaluations, saved states, being stopped, and starting again.
+"""Everything that happens around the steps of a run, of whatever kind: rows, evaluations, saved states, being stopped, starting again.
 
 After every step, in this order: count it, log it, evaluate, save, stop. The order matters for a resumed run: the rows of a step are on
 the disk before the state of that step is, so cutting the files of rows at the state's step and going on gives the same files.
@@ -7,23 +7,20 @@ the disk before the state of that step is, so cutting the files of rows at the s
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import pytorch_lightning as lightning
 import torch
 
-from bertlab.config import PretrainConfig
-from bertlab.data.batches import Batch, StepBatch
-from bertlab.data.schedule import TrainingPlan
+from bertlab.config import CheckpointConfig, TrainerConfig
 from bertlab.errors import RunFailed
 from bertlab.training.checkpoints import State, save_state, save_weights
-from bertlab.training.evaluate import held_out_figures
-from bertlab.training.health import Health
 from bertlab.training.loader import StepLoader
-from bertlab.training.metrics import Row, RowFile, losses
-from bertlab.training.module import PretrainModule
+from bertlab.training.metrics import Row, RowFile
+from bertlab.training.module import Step, TrainingModule
 from bertlab.training.progress import ProgressDisplay, say
 from bertlab.training.ranks import Ranks
 from bertlab.training.run_folder import RunFolder
@@ -31,7 +28,6 @@ from bertlab.training.signals import StopRequest
 from bertlab.training.throughput import Speed, Window, peak_flops
 from bertlab.training.wandb_mirror import NoMirror, WandbMirror
 
-EVALUATIONS = 20  # in a run, where validation.every says nothing
 SAVE_SECONDS = 120.0  # between saves, where checkpointing.every says nothing
 SAVE_SHARE = 0.02  # and no more than this share of the time goes into saving
 
@@ -41,39 +37,67 @@ class Surroundings:
     """What the bookkeeping of a run needs to know and to reach."""
 
     run: RunFolder
-    config: PretrainConfig
-    plan: TrainingPlan
-    loader: StepLoader
-    validation: Callable[[int], list[Batch]]  # the held-out batches of a length
-    flops_per_token: Callable[[int], float]  # of a training step at a length
-    vocabulary: int
+    trainer: TrainerConfig
+    checkpointing: CheckpointConfig
+    loader: StepLoader[Any]
     mirror: Callable[[Callable[[str], None]], NoMirror | WandbMirror]  # begins it; what it has to say goes through the argument
     state: State | None  # to resume from
 
 
 class Bookkeeping(lightning.Callback):
-    """Lightning's callback that does it."""
+    """Lightning's callback that does it. The kinds of training say what their rows hold, when they evaluate, and what else they save."""
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.around = surroundings
-        self.config, self.plan, self.run = surroundings.config, surroundings.plan, surroundings.run
+        self.run = surroundings.run
         self.step = 0  # updates so far
         self.finished = False
+        self.ended_early = False  # finished before the budget was
         self.stopped_by = 0  # the signal that ended the training early
         self.stop = StopRequest()
-        self.health = Health(surroundings.vocabulary)
         self.mirror: NoMirror | WandbMirror = NoMirror()
         self._mark = self._saved_at = time.perf_counter()
         self._save_seconds = 0.0
-        self._validation: dict[int, list[Batch]] = {}
+
+    # What differs
+
+    @abstractmethod
+    def training_figures(self, batch: Any, sums: Mapping[str, float]) -> Row:
+        """What a row of the training holds besides step, rate and gradient norm."""
+
+    @abstractmethod
+    def complaint(self, row: Row) -> str | None:
+        """Why the training no longer makes sense, as the end of a sentence; None when all is well."""
+
+    @abstractmethod
+    def evaluation_is_due(self, before: float, share: float) -> bool:
+        """Whether to evaluate after this step, with which ``share`` of the budget is used, and ``before`` which it was."""
+
+    @abstractmethod
+    def evaluate(self, trainer: lightning.Trainer, module: Any) -> None:
+        """Evaluate, on all ranks, and write rows."""
+
+    @abstractmethod
+    def flops(self, batch: Any) -> float:
+        """Of a step, with the backward pass."""
+
+    def more_state(self) -> State:
+        """What else a saved state holds."""
+        return {}
+
+    def restore_more(self, state: State) -> None:
+        """Take it back."""
+
+    def saved(self) -> None:
+        """A complete state of this step is on the disk."""
 
     # Beginning
 
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """With model and optimizer on their device, restore the state that the run resumes from."""
-        assert isinstance(pl_module, PretrainModule)
+        assert isinstance(pl_module, TrainingModule)
         self.ranks = Ranks(trainer.global_rank, trainer.world_size)
-        peak = peak_flops(pl_module.device, self.config.trainer.precision)
+        peak = peak_flops(pl_module.device, self.around.trainer.precision)
         self.speed = Speed(None if peak is None else peak * trainer.world_size, pl_module.device)
         pl_module.sums.values = pl_module.sums.values.to(pl_module.device)
         if self.around.state is not None:
@@ -86,9 +110,9 @@ class Bookkeeping(lightning.Callback):
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Once data workers are started (they are forked, and a thread that holds a lock would stay behind), the rest."""
-        assert isinstance(pl_module, PretrainModule)
+        assert isinstance(pl_module, TrainingModule)
         share = pl_module.schedule.share(self.step, self.elapsed)
-        self.display = ProgressDisplay(self.config.trainer.progress and self.ranks.first, share)
+        self.display = ProgressDisplay(self.around.trainer.progress and self.ranks.first, share)
         if self.ranks.first and not self.finished:
             self.mirror = self.around.mirror(self.display.say)
         self.stop.__enter__()  # after Lightning has installed its own handlers
@@ -102,81 +126,62 @@ class Bookkeeping(lightning.Callback):
     # After every step
 
     def on_train_batch_end(
-        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: StepBatch, batch_idx: int
+        self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Step, batch_idx: int
     ) -> None:
         """Count, log, evaluate, save, stop."""
-        assert isinstance(pl_module, PretrainModule)
+        assert isinstance(pl_module, TrainingModule)
         now = time.perf_counter()
         seconds, save, signum = self.ranks.agree(now - self._mark, self._save_is_due(batch.step + 1), self.stop.signum)
         before, share = self._count(pl_module, batch, seconds)
-        if self.finished or self.step % self.config.trainer.log_every == 0:
+        if self.finished or self.step % self.around.trainer.log_every == 0:
             self._log(pl_module, batch, share)
         aside = time.perf_counter()
-        if self.finished or self._evaluation_is_due(before, share):
-            self._evaluate(trainer, pl_module)
+        if self.finished or self.evaluation_is_due(before, share):
+            self.evaluate(trainer, pl_module)
+            self.finished = self.finished or self.ended_early
         self._save(pl_module, complete=save or self.finished or bool(signum))
         self._mark = now + time.perf_counter() - aside  # logging is part of the training's time; evaluating and saving are not
         self.stopped_by = signum
         trainer.should_stop = self.finished or bool(signum)
 
-    def _count(self, module: PretrainModule, batch: StepBatch, seconds: float) -> tuple[float, float]:
+    def _count(self, module: TrainingModule, batch: Step, seconds: float) -> tuple[float, float]:
         """Count one step; returns the share of the budget that was used before it, and with it."""
         before = module.schedule.share(self.step, self.elapsed)
         self.step = batch.step + 1
-        flops = self.around.flops_per_token(batch.length) * batch.tokens_in_step
-        self.speed.add(batch.positions_in_step, batch.tokens_in_step, flops, seconds)
+        self.speed.add(batch.positions_in_step, batch.tokens_in_step, self.flops(batch), seconds)
         module.elapsed = self.elapsed
         share = module.schedule.share(self.step, self.elapsed)
         self.finished = share >= 1.0
         self.display.advance(share)
         return before, share
 
-    def _log(self, module: PretrainModule, batch: StepBatch, share: float) -> None:
+    def _log(self, module: TrainingModule, batch: Step, share: float) -> None:
         sums = module.sums.take(self.ranks.world)
-        figures = losses(sums)
-        row: Row = {"step": self.step, "split": "train", "positions": self.speed.total.positions, "length": batch.length, **figures}
+        row: Row = {"step": self.step, "split": "train", **self.training_figures(batch, sums)}
         row |= {"lr": module.rate, "gradient_norm": sums["gradient_norm"] / max(1.0, sums["updates"])}
-        if complaint := self.health.complaint(row["loss"], row["language_loss"], row["gradient_norm"]):
+        if complaint := self.complaint(row):
             raise RunFailed(complaint)
         if self.ranks.first:
             speed = {"step": self.step, "seconds": self.elapsed, **self.speed.take(self.around.loader.waited)}
             self.around.loader.waited = 0.0
-            self._write(self.rows, row)
-            self._write(self.speed_rows, speed)
+            self.write(self.rows, row)
+            self.write(self.speed_rows, speed)
             self.display.describe(self.step, share, row["loss"], speed["tokens_per_second"])
 
-    def _evaluation_is_due(self, before: float, share: float) -> bool:
-        every = self.config.validation.every
-        if every is None and self.plan.total_steps is not None:
-            every = max(1, self.plan.total_steps // EVALUATIONS)
-        if every is None:
-            return int(share * EVALUATIONS) > int(before * EVALUATIONS)
-        return self.step % every == 0
-
-    def _evaluate(self, trainer: lightning.Trainer, module: PretrainModule) -> None:
-        for length in self.config.validation.lengths or self.plan.lengths:
-            if length not in self._validation:
-                self._validation[length] = self.around.validation(length)
-            context = trainer.precision_plugin.forward_context()
-            figures = held_out_figures(
-                module.model, module.objective, self._validation[length], context, rank=self.ranks.rank, world=self.ranks.world
-            )
-            if self.ranks.first:
-                self._write(self.rows, {"step": self.step, "split": "held_out", "length": length, **figures})
-
-    def _write(self, file: RowFile, row: Row) -> None:
+    def write(self, file: RowFile, row: Row) -> None:
+        """Add a row to a file and to the mirror; only the first rank does."""
         file.append(row)
         self.mirror.log(row)
 
     # Saving and restoring
 
     def _save_is_due(self, step: int) -> bool:
-        if self.config.checkpointing.every is not None:
-            return step % self.config.checkpointing.every == 0
+        if self.around.checkpointing.every is not None:
+            return step % self.around.checkpointing.every == 0
         return time.perf_counter() - self._saved_at > max(SAVE_SECONDS, self._save_seconds / SAVE_SHARE)
 
-    def _save(self, module: PretrainModule, *, complete: bool) -> None:
-        kept = self.config.checkpointing.keep_every
+    def _save(self, module: TrainingModule, *, complete: bool) -> None:
+        kept = self.around.checkpointing.keep_every
         keep = kept is not None and self.step % kept == 0
         if not complete and not keep:
             return
@@ -191,22 +196,22 @@ class Bookkeeping(lightning.Callback):
             self.rows.sync()
             self.speed_rows.sync()
             save_state(self.run.checkpoints, self.step, self._state(module, sums))
+            self.saved()
             self._saved_at = time.perf_counter()
             self._save_seconds = self._saved_at - begin
 
-    def _state(self, module: PretrainModule, sums: torch.Tensor) -> State:
+    def _state(self, module: TrainingModule, sums: torch.Tensor) -> State:
         return {
             "step": self.step,
             "weights": module.model.state_dict(),
             "optimizer": module.adam.state_dict(),
             "sums": sums,
-            "bad_windows": self.health.bad_windows,
             "fed": asdict(self.speed.total),
-            # A worker may have begun the next stage ahead of the training.
-            "begun": {stage: first for stage, first in self.around.loader.begun.items() if first < self.step},
+            "ended_early": self.ended_early,
+            **self.more_state(),
         }
 
-    def _restore(self, module: PretrainModule, state: State) -> None:
+    def _restore(self, module: TrainingModule, state: State) -> None:
         self.step = state["step"]
         module.model.load_state_dict(state["weights"])
         module.adam.load_state_dict(state["optimizer"])
@@ -214,10 +219,11 @@ class Bookkeeping(lightning.Callback):
         sums = state["sums"] if len(state["sums"]) == self.ranks.world else state["sums"].sum(dim=0, keepdim=True)
         if self.ranks.rank < len(sums):
             module.sums.values.copy_(sums[self.ranks.rank])
-        self.health.bad_windows = state["bad_windows"]
         self.speed.total = Window(**state["fed"])
         module.elapsed = self.elapsed
-        self.finished = module.schedule.share(self.step, self.elapsed) >= 1.0
+        self.ended_early = state.get("ended_early", False)
+        self.restore_more(state)
+        self.finished = self.ended_early or module.schedule.share(self.step, self.elapsed) >= 1.0
         self.around.state = None  # its memory is not needed any more
 
     # Ending

@@ -70,7 +70,7 @@ def evaluate(folder: Path, config: PretrainConfig, weights: Path | None = None) 
     from bertlab.training.machine import set_up_process
 
     run, config = RunFolder(folder), replace(config, trainer=_one_device(config.trainer))
-    device = torch.device("cuda" if set_up_process(config) == "gpu" else "cpu")
+    device = torch.device("cuda" if set_up_process(config.trainer, config.backbone.kind) == "gpu" else "cpu")
     model = load_model(run, weights).to(device)
     store = prepare(
         config.corpus, replace(config.tokenizer, path=str(run.tokenizer)), config.paths, progress=config.trainer.progress, say=say

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 from torch.utils.data import DataLoader, Dataset
 
@@ -17,10 +18,62 @@ if TYPE_CHECKING:
 Key = tuple[Stage, int, int]  # the stage, how many steps of it came before, how many steps came before
 
 
-class StepLoader:
-    """Yields the batch of every step from ``first`` on, made here or by worker processes.
+class Pinnable(Protocol):
+    """A batch that can be moved to page-locked memory."""
+
+    def pin_memory(self) -> Self:
+        """The same batch there."""
+
+
+B = TypeVar("B", bound=Pinnable)
+
+
+class StepLoader(Generic[B]):
+    """Yields the batch of every step that is left, made here or by worker processes.
 
     A batch is a function of its step alone, so a resumed run starts where it left off and the number of workers changes no number.
+    """
+
+    def __init__(self, steps: Dataset[B], *, workers: int, pinned: bool) -> None:
+        """``steps``: a map-style data set whose keys are those of ``keys``."""
+        self.waited = 0.0  # seconds, since it was last set to 0
+        self._steps = steps
+        self._workers = workers
+        self._pinned = pinned
+
+    @abstractmethod
+    def keys(self) -> Iterator[Any]:
+        """What ``steps`` is asked for, one key a step."""
+
+    def __iter__(self) -> Iterator[B]:
+        batches = self._batches()
+        while True:
+            before = time.perf_counter()
+            batch = next(batches, None)
+            self.waited += time.perf_counter() - before
+            if batch is None:
+                return
+            yield batch
+
+    def _batches(self) -> Iterator[B]:
+        if self._workers == 0:
+            made = map(self._steps.__getitem__, self.keys())
+            return (batch.pin_memory() for batch in made) if self._pinned else made
+        return iter(
+            DataLoader(
+                self._steps,
+                batch_size=None,
+                sampler=self.keys(),
+                num_workers=self._workers,
+                pin_memory=self._pinned,
+                prefetch_factor=4,
+            )
+        )
+
+
+class StageLoader(StepLoader[StepBatch]):
+    """The steps of a pre-training from ``first`` on.
+
     Where the budget is one of time there is no last step, and the share of it that has gone tells the stage.
     """
 
@@ -36,46 +89,19 @@ class StepLoader:
         pinned: bool,
     ) -> None:
         """``share``: of the budget that has gone by now; ``begun``: of each stage of a budget of time, its first step, if it is known."""
+        super().__init__(_Steps(data), workers=workers, pinned=pinned)
         self.plan = plan
         self.first = first
         self.begun = dict(begun)
-        self.waited = 0.0  # seconds, since it was last set to 0
-        self._steps = _Steps(data)
         self._share = share
-        self._workers = workers
-        self._pinned = pinned
 
     def __len__(self) -> int:
         if self.plan.total_steps is None:
             raise TypeError("a run with a budget of time does not know its number of steps")
         return self.plan.total_steps - self.first
 
-    def __iter__(self) -> Iterator[StepBatch]:
-        batches = self._batches()
-        while True:
-            before = time.perf_counter()
-            batch = next(batches, None)
-            self.waited += time.perf_counter() - before
-            if batch is None:
-                return
-            yield batch
-
-    def _batches(self) -> Iterator[StepBatch]:
-        if self._workers == 0:
-            made = map(self._steps.__getitem__, self._keys())
-            return (batch.pin_memory() for batch in made) if self._pinned else made
-        return iter(
-            DataLoader(
-                self._steps,
-                batch_size=None,
-                sampler=self._keys(),
-                num_workers=self._workers,
-                pin_memory=self._pinned,
-                prefetch_factor=4,
-            )
-        )
-
-    def _keys(self) -> Iterator[Key]:
+    def keys(self) -> Iterator[Key]:
+        """Stage and step, as far as the budget goes."""
         step = self.first
         total = self.plan.total_steps
         while self._share() < 1.0 if total is None else step < total:

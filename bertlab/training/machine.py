@@ -10,39 +10,39 @@ import pytorch_lightning as lightning
 import torch
 from pytorch_lightning.strategies import DDPStrategy
 
-from bertlab.config import PretrainConfig
+from bertlab.config import TrainerConfig
 from bertlab.training.devices import device_kind
 
 
-def set_up_process(config: PretrainConfig) -> str:
-    """Threads, and algorithms that give the same bits twice; returns what trains: cpu | gpu."""
-    trainer, kind = config.trainer, device_kind(config.trainer)
+def set_up_process(trainer: TrainerConfig, backbone: str) -> str:
+    """Threads, and algorithms that give the same bits twice as far as the ``backbone`` has them; returns what trains: cpu | gpu."""
+    kind = device_kind(trainer)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     share = cores // trainer.devices if kind == "cpu" else cores
     torch.set_num_threads(trainer.threads or max(1, share))
-    _choose_algorithms(config, on_gpu=kind == "gpu")
+    _choose_algorithms(trainer, backbone, on_gpu=kind == "gpu")
     _silence()
     return kind
 
 
-def _choose_algorithms(config: PretrainConfig, *, on_gpu: bool) -> None:
+def _choose_algorithms(trainer: TrainerConfig, backbone: str, *, on_gpu: bool) -> None:
     """On a CPU they always give the same bits twice; on a GPU where that is wanted."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is reproducible only with it
     # Flash attention's backward pass takes its reproducible form only where nothing else is allowed. A bag of words cannot ask for
     # that on a GPU: its running sums have no such form there.
-    only_warn = not on_gpu or config.backbone.kind == "cbow"
-    torch.use_deterministic_algorithms(config.trainer.deterministic or not on_gpu, warn_only=only_warn)
+    only_warn = not on_gpu or backbone == "cbow"
+    torch.use_deterministic_algorithms(trainer.deterministic or not on_gpu, warn_only=only_warn)
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # for finding bugs, and slow
 
 
-def lightning_trainer(config: PretrainConfig, device_kind: str, callback: lightning.Callback) -> lightning.Trainer:
+def lightning_trainer(trainer: TrainerConfig, device_kind: str, callback: lightning.Callback) -> lightning.Trainer:
     """A trainer that runs one pass over the steps and leaves rows, states and the progress bar to ``callback``."""
-    several = config.trainer.devices > 1
+    several = trainer.devices > 1
     return lightning.Trainer(
         accelerator="cuda" if device_kind == "gpu" else "cpu",
-        devices=config.trainer.devices,
+        devices=trainer.devices,
         strategy=DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False) if several else "auto",
-        precision="bf16-mixed" if config.trainer.precision == "bf16" else "32-true",
+        precision="bf16-mixed" if trainer.precision == "bf16" else "32-true",
         max_epochs=1,
         callbacks=[callback],
         logger=False,

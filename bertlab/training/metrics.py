@@ -16,19 +16,21 @@ Row = dict[str, Any]
 
 # What an objective counts in a micro-batch (``Outcome.sums``), then what an optimizer step adds.
 COUNTED = ("language_loss", "correct", "predicted", "nsp_loss", "nsp_correct", "sequences", "opposite_loss", "opposite_correct")
-SUMS = (*COUNTED, "gradient_norm", "updates")
+OF_UPDATES = ("gradient_norm", "updates")
+SUMS = (*COUNTED, *OF_UPDATES)
 
 
 class Sums:
     """Running sums over micro-batches, held in one float64 vector on the device so that adding never waits for it."""
 
-    def __init__(self, device: torch.device | str = "cpu") -> None:
-        self.values = torch.zeros(len(SUMS), dtype=torch.float64, device=device)
+    def __init__(self, device: torch.device | str = "cpu", counted: tuple[str, ...] = COUNTED) -> None:
+        self.values = torch.zeros(len(counted) + len(OF_UPDATES), dtype=torch.float64, device=device)
+        self.counted = counted
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
-        """Add what an objective counted in one micro-batch; what it does not count is 0."""
+        """Add what was counted in one micro-batch; what was not is 0."""
         zero = self.values.new_zeros(())
-        self.values[: len(COUNTED)] += torch.stack([sums[name].detach().double() if name in sums else zero for name in COUNTED])
+        self.values[: len(self.counted)] += torch.stack([sums[name].detach().double() if name in sums else zero for name in self.counted])
 
     def add_update(self, gradient_norm: Tensor) -> None:
         """Count one optimizer step and the norm of its gradient."""
@@ -44,7 +46,7 @@ class Sums:
             torch.distributed.all_reduce(total)
             total[-2:] /= world
         self.values.zero_()
-        return dict(zip(SUMS, total.tolist(), strict=True))
+        return dict(zip((*self.counted, *OF_UPDATES), total.tolist(), strict=True))
 
 
 def losses(sums: Mapping[str, float]) -> Row:

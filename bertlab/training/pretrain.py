@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertlab import __version__
 from bertlab.config import PretrainConfig
-from bertlab.errors import Interrupted, RunFailed
 from bertlab.files import write_json
 from bertlab.training.devices import check_devices
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of
 from bertlab.training.progress import duration, say
 from bertlab.training.run_folder import RunFolder
+from bertlab.training.running import bad_ends_told, fit, process_rank, train_once
 
 if TYPE_CHECKING:
-    import pytorch_lightning as lightning
-
     from bertlab.data.assembly import PretrainingData
     from bertlab.data.schedule import TrainingPlan
     from bertlab.data.store import TokenStore
@@ -31,10 +25,11 @@ if TYPE_CHECKING:
     from bertlab.models.architecture import Architecture
     from bertlab.models.bert import Bert
     from bertlab.objectives.outcome import Objective
-    from bertlab.training.bookkeeping import Bookkeeping, Surroundings
+    from bertlab.training.bookkeeping import Bookkeeping
     from bertlab.training.checkpoints import State
-    from bertlab.training.loader import StepLoader
+    from bertlab.training.loader import StageLoader
     from bertlab.training.module import PretrainModule
+    from bertlab.training.pretrain_bookkeeping import PretrainSurroundings
 
 
 @dataclass(frozen=True)
@@ -63,17 +58,7 @@ def pretrain(config: PretrainConfig) -> Path:
     check_devices(config.trainer)
     ingredients = prepare_ingredients(config)
     run = run_folder_of(config, ingredients.identity)
-    if process_rank() > 0:  # started by the first process, which holds the folder and speaks
-        _train(ingredients, run)
-        return run.path
-    if not run.done:
-        with run.locked():
-            if not run.done:  # else another process has finished it in the meantime
-                _refuse_failed(run)
-                _train(ingredients, run)
-                return run.path
-    say(f"This run is finished: {run.path}")
-    return run.path
+    return train_once(run, lambda: _train(ingredients, run))
 
 
 def prepare_ingredients(config: PretrainConfig) -> Ingredients:
@@ -106,29 +91,16 @@ def prepare_ingredients(config: PretrainConfig) -> Ingredients:
     return Ingredients(config, plan, store, architecture, objective, identity, pretrained)
 
 
-def process_rank() -> int:
-    """Which of the processes that train together this one is, by what their launcher put into the environment; 0 when alone."""
-    return next((int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID") if os.environ.get(name)), 0)
-
-
-def _refuse_failed(run: RunFolder) -> None:
-    if reason := run.failure_reason():
-        raise RunFailed(
-            f"The run {run.path} failed before: {reason}. The same configuration would fail again: change it (a lower optimizer.lr, a "
-            f"longer optimizer.warmup), or delete {run.failure} to go on from the last checkpoint."
-        )
-
-
 def _train(ingredients: Ingredients, run: RunFolder) -> None:
     from bertlab.data.assembly import PretrainingData
-    from bertlab.training.bookkeeping import Bookkeeping
     from bertlab.training.checkpoints import load_newest
     from bertlab.training.machine import lightning_trainer, set_up_process
     from bertlab.training.module import PretrainModule
+    from bertlab.training.pretrain_bookkeeping import PretrainBookkeeping
     from bertlab.training.schedules import Schedule
 
     config, plan = ingredients.config, ingredients.plan
-    device_kind = set_up_process(config)
+    device_kind = set_up_process(config.trainer, config.backbone.kind)
     if process_rank() == 0:
         run.write_config(config)
         ingredients.store.vocabulary.save(run.tokenizer)
@@ -148,10 +120,10 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
     state = load_newest(run.checkpoints, say, put_aside=process_rank() == 0)
     _announce(ingredients, run, model, state)
     loader = _loader(config, plan, data, module, state, on_gpu=device_kind == "gpu")
-    bookkeeping = Bookkeeping(_surroundings(ingredients, run, data, loader, state))
-    trainer = lightning_trainer(config, device_kind, bookkeeping)
-    with _bad_ends_told(run, bookkeeping):
-        _fit(trainer, module, loader, bookkeeping)
+    bookkeeping = PretrainBookkeeping(_surroundings(ingredients, run, data, loader, state))
+    trainer = lightning_trainer(config.trainer, device_kind, bookkeeping)
+    with bad_ends_told(run, bookkeeping):
+        fit(trainer, module, loader, bookkeeping)
         if process_rank() == 0:
             _finish(ingredients, run, model, data, bookkeeping)
 
@@ -200,11 +172,11 @@ def _announce(ingredients: Ingredients, run: RunFolder, model: Bert, state: dict
 
 def _loader(
     config: PretrainConfig, plan: TrainingPlan, data: PretrainingData, module: PretrainModule, state: State | None, *, on_gpu: bool
-) -> StepLoader:
-    from bertlab.training.loader import StepLoader
+) -> StageLoader:
+    from bertlab.training.loader import StageLoader
 
     workers = config.trainer.workers if config.trainer.workers is not None else (4 if on_gpu else 0)
-    return StepLoader(
+    return StageLoader(
         data,
         plan,
         first=0 if state is None else state["step"],
@@ -215,75 +187,30 @@ def _loader(
     )
 
 
-def _surroundings(ingredients: Ingredients, run: RunFolder, data: PretrainingData, loader: StepLoader, state: State | None) -> Surroundings:
+def _surroundings(
+    ingredients: Ingredients, run: RunFolder, data: PretrainingData, loader: StageLoader, state: State | None
+) -> PretrainSurroundings:
     from bertlab.models.size import flops_per_token
-    from bertlab.training.bookkeeping import Surroundings
+    from bertlab.training.pretrain_bookkeeping import PretrainSurroundings
     from bertlab.training.wandb_mirror import make_mirror
 
     config = ingredients.config
     predicted = config.masking.rate if ingredients.objective.predict == "masked" else 1.0
     shown = {**asdict(config), "identity": hash8(ingredients.identity)}
-    return Surroundings(
+    return PretrainSurroundings(
         run=run,
+        trainer=config.trainer,
+        checkpointing=config.checkpointing,
         config=config,
         plan=ingredients.plan,
         loader=loader,
+        stages=loader,
         validation=data.validation_batches,
         flops_per_token=lambda length: flops_per_token(ingredients.architecture, length, predicted),
         vocabulary=ingredients.architecture.vocab_size,
         mirror=lambda say_above: make_mirror(config.logger, run.path, shown, say_above),
         state=state,
     )
-
-
-def _fit(trainer: lightning.Trainer, module: PretrainModule, loader: StepLoader, bookkeeping: Bookkeeping) -> None:
-    """Train up to the end of the budget.
-
-    Raises:
-        Interrupted: a signal came first.
-    """
-    try:
-        trainer.fit(module, train_dataloaders=loader)
-    except SystemExit as ended:
-        if (signum := _signal_behind(ended)) is None:
-            raise
-        raise Interrupted(signum) from None
-    if bookkeeping.finished:
-        return
-    if not bookkeeping.stopped_by:
-        raise RuntimeError(f"the training ended at step {bookkeeping.step}, before its budget was used up")
-    raise Interrupted(bookkeeping.stopped_by)
-
-
-def _signal_behind(ended: SystemExit) -> int | None:
-    """The signal that Lightning has turned into an exit of its own, before the training had handlers for it."""
-    from pytorch_lightning.utilities.exceptions import SIGTERMException
-
-    if isinstance(ended, SIGTERMException):
-        return signal.SIGTERM
-    return signal.SIGINT if isinstance(ended.__context__, KeyboardInterrupt) else None
-
-
-@contextmanager
-def _bad_ends_told(run: RunFolder, bookkeeping: Bookkeeping) -> Iterator[None]:
-    """Tell the folder, the mirror and the user when training, or finishing it, does not end well."""
-    try:
-        yield
-    except RunFailed as failure:
-        if process_rank() == 0:
-            write_json(run.failure, {"step": bookkeeping.step, "reason": f"at step {bookkeeping.step}, {failure}"})
-        bookkeeping.mirror.finish(exit_code=1)
-        raise RunFailed(
-            f"The run {run.path} failed at step {bookkeeping.step:,}: {failure}. Lower optimizer.lr or lengthen optimizer.warmup."
-        ) from None
-    except Interrupted as stop:
-        bookkeeping.mirror.finish(exit_code=stop.exit_code)
-        if process_rank() == 0:
-            say(f"Stopped at step {bookkeeping.step:,}; the same command resumes.")
-        raise
-    except BaseException:
-        bookkeeping.mirror.finish(exit_code=1)
-        raise
 
 
 def _finish(ingredients: Ingredients, run: RunFolder, model: Bert, data: PretrainingData, bookkeeping: Bookkeeping) -> None:

@@ -12,7 +12,7 @@ from bertlab.config import PretrainConfig
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(
-    ["bertlab.training.bookkeeping", "bertlab.data.prepare", "bertlab.data.assembly", "bertlab.objectives.mlm_nsp", "bertlab.models.size"]
+    ["bertlab.training.pretrain_bookkeeping", "bertlab.data.prepare", "bertlab.data.assembly", "bertlab.objectives.mlm_nsp", "bertlab.models.size"]
 )
 
 

@@ -39,7 +39,8 @@ def test_flash_attention_is_reproducible_only_under_the_strict_rule(
     accelerator: str, backbone: str, deterministic: bool, level: int, make_config: MakeConfig
 ) -> None:
     changes = {"trainer.accelerator": accelerator, "backbone.kind": backbone, "trainer.deterministic": deterministic}
-    assert set_up_process(make_config(**changes)) == accelerator
+    config = make_config(**changes)
+    assert set_up_process(config.trainer, config.backbone.kind) == accelerator
     assert torch.get_deterministic_debug_mode() == level
 
 

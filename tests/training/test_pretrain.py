@@ -28,7 +28,7 @@ from bertlab.objectives import objective_of
 from bertlab.training import checkpoints, wandb_mirror
 from bertlab.training.bookkeeping import Bookkeeping
 from bertlab.training.evaluate import evaluate, load_model
-from bertlab.training.loader import StepLoader
+from bertlab.training.loader import StageLoader
 from bertlab.training.metrics import Row, read_rows
 from bertlab.training.pretrain import _build_model, prepare_ingredients, pretrain
 from bertlab.training.run_folder import RunFolder, find_checkpoint, find_run
@@ -257,7 +257,7 @@ def test_a_signal_before_the_first_step(
 
 
 def test_an_end_before_the_budget_s_is_no_end(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch, mirrors: list[Mirror]) -> None:
-    monkeypatch.setattr(StepLoader, "_keys", lambda self: iter(()))
+    monkeypatch.setattr(StageLoader, "keys", lambda self: iter(()))
     with pytest.raises(RuntimeError, match="before its budget"):
         pretrain(make_config())
     assert [mirror.ended for mirror in mirrors] == [[1]]

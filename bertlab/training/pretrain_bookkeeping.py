@@ -1,0 +1,88 @@
+"""What pre-training puts into its rows, when it evaluates, and what its saved states hold besides the usual."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import pytorch_lightning as lightning
+
+from bertlab.config import PretrainConfig
+from bertlab.data.batches import Batch, StepBatch
+from bertlab.data.schedule import TrainingPlan
+from bertlab.training.bookkeeping import Bookkeeping, Surroundings
+from bertlab.training.checkpoints import State
+from bertlab.training.evaluate import held_out_figures
+from bertlab.training.health import Health
+from bertlab.training.loader import StageLoader
+from bertlab.training.metrics import Row, losses
+from bertlab.training.module import PretrainModule
+
+EVALUATIONS = 20  # in a run, where validation.every says nothing
+
+
+@dataclass
+class PretrainSurroundings(Surroundings):
+    """What the bookkeeping of a pre-training needs besides."""
+
+    config: PretrainConfig
+    plan: TrainingPlan
+    stages: StageLoader
+    validation: Callable[[int], list[Batch]]  # the held-out batches of a length
+    flops_per_token: Callable[[int], float]  # of a training step at a length
+    vocabulary: int
+
+
+class PretrainBookkeeping(Bookkeeping):
+    """The bookkeeping of a pre-training."""
+
+    around: PretrainSurroundings
+
+    def __init__(self, surroundings: PretrainSurroundings) -> None:
+        super().__init__(surroundings)
+        self.config, self.plan = surroundings.config, surroundings.plan
+        self.health = Health(surroundings.vocabulary)
+        self._validation: dict[int, list[Batch]] = {}
+
+    def training_figures(self, batch: StepBatch, sums: Mapping[str, float]) -> Row:
+        """Positions so far, the length, losses and accuracies."""
+        return {"positions": self.speed.total.positions, "length": batch.length, **losses(sums)}
+
+    def complaint(self, row: Row) -> str | None:
+        """Numbers that are not finite, or a loss that stays far worse than knowing nothing."""
+        return self.health.complaint(row["loss"], row["language_loss"], row["gradient_norm"])
+
+    def flops(self, batch: StepBatch) -> float:
+        """Of the model's mathematics for the real tokens."""
+        return self.around.flops_per_token(batch.length) * batch.tokens_in_step
+
+    def evaluation_is_due(self, before: float, share: float) -> bool:
+        """Every ``validation.every`` steps, or so often that there are twenty evaluations."""
+        every = self.config.validation.every
+        if every is None and self.plan.total_steps is not None:
+            every = max(1, self.plan.total_steps // EVALUATIONS)
+        if every is None:
+            return int(share * EVALUATIONS) > int(before * EVALUATIONS)
+        return self.step % every == 0
+
+    def evaluate(self, trainer: lightning.Trainer, module: PretrainModule) -> None:
+        """A row for each length."""
+        for length in self.config.validation.lengths or self.plan.lengths:
+            if length not in self._validation:
+                self._validation[length] = self.around.validation(length)
+            context = trainer.precision_plugin.forward_context()
+            figures = held_out_figures(
+                module.model, module.objective, self._validation[length], context, rank=self.ranks.rank, world=self.ranks.world
+            )
+            if self.ranks.first:
+                self.write(self.rows, {"step": self.step, "split": "held_out", "length": length, **figures})
+
+    def more_state(self) -> State:
+        """How long the loss has been bad, and where the stages of a budget of time began."""
+        # A worker may have begun the next stage ahead of the training.
+        begun = {stage: first for stage, first in self.around.stages.begun.items() if first < self.step}
+        return {"bad_windows": self.health.bad_windows, "begun": begun}
+
+    def restore_more(self, state: State) -> None:
+        """The loader has taken the stages' beginnings already."""
+        self.health.bad_windows = state["bad_windows"]

@@ -1,0 +1,105 @@
+"""What every kind of training does around its own work: one process a run, nothing for a finished one, and bad ends told."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from bertlab.errors import Interrupted, RunFailed
+from bertlab.files import write_json
+from bertlab.training.progress import say
+from bertlab.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    import pytorch_lightning as lightning
+
+    from bertlab.training.bookkeeping import Bookkeeping
+    from bertlab.training.loader import StepLoader
+    from bertlab.training.module import TrainingModule
+
+
+def train_once(run: RunFolder, train: Callable[[], None]) -> Path:
+    """Do what is left of a run; of a finished one nothing. Returns its folder.
+
+    Raises:
+        UserError: another process trains this run.
+        RunFailed: the numbers stopped making sense, in an earlier call or, by ``train``, now.
+    """
+    if process_rank() > 0:  # started by the first process, which holds the folder and speaks
+        train()
+        return run.path
+    if not run.done:
+        with run.locked():
+            if not run.done:  # else another process has finished it in the meantime
+                _refuse_failed(run)
+                train()
+                return run.path
+    say(f"This run is finished: {run.path}")
+    return run.path
+
+
+def process_rank() -> int:
+    """Which of the processes that train together this one is, by what their launcher put into the environment; 0 when alone."""
+    return next((int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID") if os.environ.get(name)), 0)
+
+
+def _refuse_failed(run: RunFolder) -> None:
+    if reason := run.failure_reason():
+        raise RunFailed(
+            f"The run {run.path} failed before: {reason}. The same configuration would fail again: change it (a lower optimizer.lr, a "
+            f"longer optimizer.warmup), or delete {run.failure} to go on from the last checkpoint."
+        )
+
+
+def fit(trainer: lightning.Trainer, module: TrainingModule, loader: StepLoader[Any], bookkeeping: Bookkeeping) -> None:
+    """Train up to the end of the budget.
+
+    Raises:
+        Interrupted: a signal came first.
+    """
+    try:
+        trainer.fit(module, train_dataloaders=loader)
+    except SystemExit as ended:
+        if (signum := _signal_behind(ended)) is None:
+            raise
+        raise Interrupted(signum) from None
+    if bookkeeping.finished:
+        return
+    if not bookkeeping.stopped_by:
+        raise RuntimeError(f"the training ended at step {bookkeeping.step}, before its budget was used up")
+    raise Interrupted(bookkeeping.stopped_by)
+
+
+def _signal_behind(ended: SystemExit) -> int | None:
+    """The signal that Lightning has turned into an exit of its own, before the training had handlers for it."""
+    from pytorch_lightning.utilities.exceptions import SIGTERMException
+
+    if isinstance(ended, SIGTERMException):
+        return signal.SIGTERM
+    return signal.SIGINT if isinstance(ended.__context__, KeyboardInterrupt) else None
+
+
+@contextmanager
+def bad_ends_told(run: RunFolder, bookkeeping: Bookkeeping) -> Iterator[None]:
+    """Tell the folder, the mirror and the user when training, or finishing it, does not end well."""
+    try:
+        yield
+    except RunFailed as failure:
+        if process_rank() == 0:
+            write_json(run.failure, {"step": bookkeeping.step, "reason": f"at step {bookkeeping.step}, {failure}"})
+        bookkeeping.mirror.finish(exit_code=1)
+        raise RunFailed(
+            f"The run {run.path} failed at step {bookkeeping.step:,}: {failure}. Lower optimizer.lr or lengthen optimizer.warmup."
+        ) from None
+    except Interrupted as stop:
+        bookkeeping.mirror.finish(exit_code=stop.exit_code)
+        if process_rank() == 0:
+            say(f"Stopped at step {bookkeeping.step:,}; the same command resumes.")
+        raise
+    except BaseException:
+        bookkeeping.mirror.finish(exit_code=1)
+        raise
