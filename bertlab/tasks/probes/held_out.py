@@ -1,0 +1,88 @@
+"""Which documents of a corpus pre-training holds out, told from their text.
+
+A token store holds out the documents with the smallest hashes, and the hashes are those of token ids: which documents they are depends on
+the vocabulary. So a text is tokenised as pre-training did, and is held out exactly when its tokens are those of a document that the
+store holds out.
+
+With ``corpus.filter.duplicate_lines`` the store lacks paragraphs that occurred before, perhaps in a document that is trained on. Of a
+document's text only the paragraphs are taken whose every sentence stands in held-out documents; they must be a held-out document once more.
+What is taken is therefore never more than what the store holds out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertlab.data.encoding import HASH_BYTES, content_hash
+from bertlab.data.store import HASH_TYPE, TOKENIZER, TokenStore, token_type
+from bertlab.data.tokenizer import Vocabulary
+from bertlab.data.words import WordTokenizer
+
+
+@dataclass
+class HeldOut:
+    """The held-out documents of a token store, and the vocabulary that tells them."""
+
+    tokenizer: Path
+    documents: frozenset[bytes]  # the hashes of their tokens
+    sentences: frozenset[bytes]  # the hashes of the tokens of each of their sentences
+
+    @classmethod
+    def of(cls, store: TokenStore, share: float) -> HeldOut:
+        """Those that ``store`` holds out when ``corpus.held_out`` is ``share``."""
+        _, held = store.split(share)
+        hashes = np.asarray(store.document_hashes)[held]
+        return cls(store.folder / TOKENIZER, _set(hashes.tobytes()), frozenset(_sentences(store, held)))
+
+    def save(self, file: IO[bytes]) -> None:
+        """Write it, for other processes to ``load``."""
+        arrays = {name: np.frombuffer(b"".join(sorted(getattr(self, name))), HASH_TYPE) for name in ("documents", "sentences")}
+        np.savez(file, tokenizer=np.array(str(self.tokenizer)), **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> HeldOut:
+        """The inverse of ``save``."""
+        with np.load(path) as arrays:
+            return cls(Path(str(arrays["tokenizer"])), _set(arrays["documents"].tobytes()), _set(arrays["sentences"].tobytes()))
+
+    @cached_property
+    def _tokenize(self) -> WordTokenizer:
+        vocabulary = Vocabulary.load(self.tokenizer)
+        return WordTokenizer(vocabulary, token_type(vocabulary.size))
+
+    def part_of(self, blocks: list[list[str]]) -> list[int]:
+        """Which of a document's blocks (each a list of sentences) are held out: all, some, or none where it is trained on."""
+        ids = [[self._tokenize(sentence) for sentence in block] for block in blocks]
+        if self._is_document(ids):
+            return list(range(len(blocks)))
+        here = [number for number, block in enumerate(ids) if any(block) and self._are_sentences(block)]
+        return here if here and self._is_document([ids[number] for number in here]) else []
+
+    def _is_document(self, ids: list[list[bytes]]) -> bool:
+        return hashlib.blake2b(b"".join(b"".join(block) for block in ids), digest_size=HASH_BYTES).digest() in self.documents
+
+    def _are_sentences(self, ids: list[bytes]) -> bool:
+        return all(content_hash(sentence) in self.sentences for sentence in ids if sentence)
+
+
+def _set(hashes: bytes) -> frozenset[bytes]:
+    return frozenset(hashes[start : start + HASH_BYTES] for start in range(0, len(hashes), HASH_BYTES))
+
+
+def _sentences(store: TokenStore, documents: NDArray[np.int64]) -> set[bytes]:
+    """The hashes of the sentences of ``documents``."""
+    found = set()
+    for document in documents:
+        first, end = store.document_sentences[document], store.document_sentences[document + 1]
+        offsets = np.asarray(store.sentence_offsets[first : end + 1])
+        tokens = np.asarray(store.tokens[offsets[0] : offsets[-1]])
+        places = (offsets - offsets[0]).tolist()
+        found.update(content_hash(tokens[a:b].data) for a, b in zip(places, places[1:], strict=False))
+    return found

@@ -1,0 +1,54 @@
+"""Truecasing as tagging (Lita et al. 2003): how was each word written that is given in small letters?
+
+A sentence's first word has its capital by position and not by what it is, so it is not among the words to tag: it is what stands before
+them. Headings, where most words have capitals, are not used, nor sentences without any capital after the first word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from bertlab.tasks.examples import TaggingExample
+from bertlab.tasks.probes.probe import Probe, draw
+from bertlab.tasks.probes.stretches import Source
+
+LABELS = ("O", "capitalised", "upper", "mixed")  # O: small letters, or none
+MOST_CAPITALS = 0.5  # of the words to tag
+_WORDS = re.compile(r"\w+(?:[-.'’&/]\w+)*|[^\w\s]")
+
+
+def candidates(source: Source, key: int) -> Sequence[tuple[int, tuple[str, ...]]]:
+    """The words of every sentence with some capitals, in random order."""
+    found = []
+    for number, sentence in source.sentences:
+        words = tuple(_WORDS.findall(sentence))
+        capitals = sum(1 for word in words[opening(words) :] if tag(word))
+        if 0 < capitals <= MOST_CAPITALS * len(words):
+            found.append((number, words))
+    return sorted(found, key=lambda candidate: draw(1 << 64, key, "order", candidate[0]))
+
+
+def opening(words: Sequence[str]) -> int:
+    """How many words there are up to the first one with a letter, that one included."""
+    return next((place for place, word in enumerate(words, 1) if any(map(str.isalpha, word))), len(words))
+
+
+def tag(word: str) -> int:
+    """The index of a word's label."""
+    capitals = [character != character.lower() for character in word if character.lower() != character.upper()]
+    if not any(capitals):
+        return 0
+    if all(capitals) and len(capitals) > 1:
+        return 2
+    return 1 if capitals[0] and not any(capitals[1:]) else 3
+
+
+def example(id: str, words: tuple[str, ...], outcome: int, key: int) -> TaggingExample:
+    """The sentence in small letters, without its first word, and the tags of its words."""
+    begin = opening(words)
+    small = tuple(word.lower() for word in words)
+    return TaggingExample(id, small[begin:], tuple(map(tag, words[begin:])), before=small[:begin])
+
+
+PROBE = Probe("tagging", LABELS, 1, candidates, example)
