@@ -1,0 +1,82 @@
+"""Drawing evaluation examples, and runs, again with replacement.
+
+``resampled`` evaluates every run of a column on the same resampled evaluation sets, so that differences between runs keep what their
+common examples share. ``hierarchical_bootstrap`` also draws seeds again. With few seeds its percentile interval is far too narrow: the
+variance among n drawn with replacement is (n - 1) / n of what it should be, and the normal tail stands where Student's would belong. At
+three seeds it covers some 80% and not 95% (benchmarks/coverage.py), so that verdicts rest on ``uncertainty`` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bertlab.ablation.example_sums import ExampleSums
+from bertlab.data.randomness import derive
+
+Floats = NDArray[np.float64]
+
+_COUNTS_AT_ONCE = 4_000_000  # of examples in resamples, 8 bytes each
+
+
+def generator(*purpose: int | str) -> np.random.Generator:
+    """Random numbers that belong to a purpose: the counter-based Philox generator under a key made of the parts."""
+    return np.random.Generator(np.random.Philox(key=int(derive(*purpose))))
+
+
+def resampled(runs: Sequence[ExampleSums], draws: int, *purpose: int | str) -> Floats:
+    """The metric of each run on each of ``draws`` resampled evaluation sets, (draws, runs).
+
+    Raises:
+        ValueError: if the runs were evaluated on different examples, or by different metrics.
+    """
+    if any(run.formula is not runs[0].formula for run in runs):
+        raise ValueError("the runs of a column have different metrics")
+    aligned = [run.in_order_of(runs[0].ids).rows for run in runs]  # each (E, K)
+    examples, sums = aligned[0].shape
+    matrix = np.concatenate(aligned, axis=1)  # (E, runs * K)
+    at_once = max(1, _COUNTS_AT_ONCE // examples)
+    random = generator(*purpose)
+    found = []
+    for first in range(0, draws, at_once):
+        counts = _resample_counts(random, min(at_once, draws - first), examples)
+        found.append(runs[0].formula((counts @ matrix).reshape(len(counts), len(runs), sums)))
+    return np.concatenate(found)
+
+
+def _resample_counts(random: np.random.Generator, draws: int, examples: int) -> Floats:
+    """How often each example is in each resample, (draws, examples); rows add up to ``examples``."""
+    chosen = random.integers(0, examples, size=(draws, examples), dtype=np.int64)
+    chosen += (np.arange(draws, dtype=np.int64) * examples)[:, None]
+    return np.bincount(chosen.ravel(), minlength=draws * examples).reshape(draws, examples).astype(np.float64)
+
+
+def hierarchical_bootstrap(values: Floats, groups: Sequence[int], *purpose: int | str) -> Floats:
+    """Means of a row when pretrainings, and the fine-tunings of each, are drawn again with replacement, (draws,).
+
+    Two rows given the same purpose and the same groups get the same draws: their difference is then a bootstrap paired by seed.
+
+    Args:
+        values: (draws, runs) what ``resampled`` gives, so that examples are drawn again as well; or a constant row of the runs' values.
+        groups: (runs,) which pretraining each run comes from.
+        purpose: the parts of the random numbers' key.
+    """
+    random = generator(*purpose)
+    draws = len(values)
+    _, group = np.unique(np.asarray(groups), return_inverse=True)
+    members = [np.flatnonzero(group == number) for number in range(group.max() + 1)]
+    chosen = random.integers(0, len(members), size=(draws, len(members)))  # a pretraining for each place
+    total = np.zeros(draws)
+    for place in range(len(members)):
+        for number, runs in enumerate(members):
+            picked = runs[random.integers(0, runs.size, size=(draws, runs.size))]  # fine-tunings of that pretraining, should it be chosen
+            total += np.where(chosen[:, place] == number, np.take_along_axis(values, picked, axis=1).mean(axis=1), 0.0)
+    return total / len(members)
+
+
+def percentile_interval(draws: Floats, level: float = 0.95) -> tuple[float, float]:
+    """The middle ``level`` of the draws."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
