@@ -106,6 +106,46 @@ def score(words: _Words = None) -> None:
 
 
 @app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def fill(words: _Words = None) -> None:
+    """Show the words that a model would put for [MASK] in a text."""
+    from bertlab.commands.fill import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def nsp(words: _Words = None) -> None:
+    """Show whether a model takes one sentence to follow another."""
+    from bertlab.commands.nsp import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def generate(words: _Words = None) -> None:
+    """Have a left-to-right model continue a text."""
+    from bertlab.commands.generate import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def export(words: _Words = None) -> None:
+    """Write a trained model as a folder for Hugging Face transformers."""
+    from bertlab.commands.export import run
+
+    _verb(run, words)
+
+
+@app.command("import", context_settings=_AS_THEY_ARE, add_help_option=False)
+def import_(words: _Words = None) -> None:
+    """Take a Hugging Face folder over into bertlab's own layout."""
+    from bertlab.commands.import_ import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
 def params(words: _Words = None) -> None:
     """Count a model's parameters, training FLOPs and memory."""
     from bertlab.commands.params import run

@@ -25,7 +25,11 @@ class Verb:
     examples: tuple[tuple[str, str], ...]  # command, what it does
     groups: tuple[str, ...] = ()  # the groups that matter to it; none: all
     words: str = "[FLAGS] [KEY=VALUE]...   (in any order)"
+    options: tuple[tuple[str, str], ...] = ()  # all the words that it takes, of a verb that is not configured by choices
 
+
+_CHECKPOINT = ("checkpoint", "a run's id or folder, weights that it has kept, an exported folder or a Hugging Face folder")
+_RUNS = ("paths.runs (runs)", "where a run's id is looked for")
 
 VERBS = {
     "pretrain": Verb(
@@ -98,6 +102,7 @@ VERBS = {
             ("bertlab evaluate checkpoint=RUN validation.sequences=4096", "on more of the held-out documents"),
             ("bertlab evaluate checkpoint=RUN 'validation.lengths=[32,128]'", "at these lengths"),
             ("bertlab evaluate checkpoint=RUN corpus=text corpus.path=DIR", "on other text"),
+            ("bertlab evaluate checkpoint=DIR corpus=text corpus.path=DIR2", "an exported or a Hugging Face folder"),
             ("bertlab evaluate -m checkpoint=RUN1,RUN2 trainer=cpu", "two runs, one after the other"),
         ),
         ("corpus", "trainer"),
@@ -118,6 +123,97 @@ VERBS = {
         ),
         ("task",),
         "TASK PREDICTIONS [DATA] [KEY=VALUE]...",
+    ),
+    "fill": Verb(
+        "Show the words that a masked model would put for each [MASK] of a text, with their probabilities. Several masks are each "
+        "filled with the others still masked. ## stands before what continues a word. Left-to-right models cannot: see generate.",
+        (
+            ('bertlab fill "Paris is the [MASK] of France." checkpoint=RUN', "the five likeliest words"),
+            ('bertlab fill "Paris is the [MASK] of France." checkpoint=RUN top_k=20', "the twenty likeliest"),
+            ('bertlab fill "The [MASK] of France is [MASK]." checkpoint=RUN', "two words"),
+            ('bertlab fill "A [MASK]." checkpoint=RUN/checkpoints/step-000001000.safetensors', "weights that the run has kept"),
+            ('bertlab fill "A [MASK]." checkpoint=bert-base-uncased/ --json', "a folder in the Hugging Face layout; for a program to read"),
+        ),
+        words='"TEXT" checkpoint=RUN [KEY=VALUE]...',
+        options=(
+            _CHECKPOINT,
+            ("top_k (5)", "words for each mask"),
+            _RUNS,
+            ("--json", "print JSON: a list for each mask of tokens and probabilities"),
+        ),
+    ),
+    "nsp": Verb(
+        "Show the probability with which a model takes the second text to follow the first. The model must have been trained to tell "
+        "(objective=mlm_nsp).",
+        (
+            ('bertlab nsp "He sat down." "He was tired." checkpoint=RUN', "a likely pair"),
+            ('bertlab nsp "He sat down." "Lead is a metal." checkpoint=RUN', "an unlikely one"),
+            ('bertlab nsp "He sat down." "He was tired." checkpoint=438635a2', "a run by the eight letters at the end of its id"),
+            ('bertlab nsp "He sat down." "He was tired." checkpoint=DIR', "an exported or a Hugging Face folder"),
+            ('bertlab nsp "He sat down." "He was tired." checkpoint=RUN --json', "for a program to read"),
+        ),
+        words='"FIRST" "SECOND" checkpoint=RUN',
+        options=(_CHECKPOINT, _RUNS, ("--json", "print JSON")),
+    ),
+    "generate": Verb(
+        "Have a left-to-right model (objective=ltr) continue a text; of backbone=bilstm the model that reads forward does it. Special "
+        "tokens are never written.",
+        (
+            ('bertlab generate "Once upon" checkpoint=RUN', "fifty tokens, drawn by their probabilities"),
+            ('bertlab generate "Once upon" checkpoint=RUN temperature=0', "the likeliest token always"),
+            ('bertlab generate "Once upon" checkpoint=RUN top_k=20 temperature=0.8 seed=1', "the same text every time"),
+            ('bertlab generate "Once upon" checkpoint=RUN stop=. max_tokens=200', "up to the end of the sentence"),
+            ("bertlab generate checkpoint=RUN", "from nothing"),
+        ),
+        words='["TEXT"] checkpoint=RUN [KEY=VALUE]...',
+        options=(
+            _CHECKPOINT,
+            ("max_tokens (50)", "how much is written at most, within the positions that the model has"),
+            ("temperature (1)", "below 1 the likely becomes likelier; 0 takes the likeliest"),
+            ("top_k", "choose among so many of the likeliest only"),
+            ("stop", "end as soon as the continuation has this in it"),
+            ("seed", "of the choices; without it they are other ones every time"),
+            _RUNS,
+            ("--json", "print JSON"),
+        ),
+    ),
+    "export": Verb(
+        "Write a trained model as a folder that Hugging Face transformers loads: config.json, model.safetensors and the tokenizer. "
+        "What transformers' BERT cannot hold (left-to-right, BatchNorm, norm before the branches, LSTM, bag of words) is written in "
+        "bertlab's own layout, and the command says so. bertlab reads both again with checkpoint=DIR. The folder is the last line "
+        "printed.",
+        (
+            ("bertlab export RUN --to DIR", "everything that was trained"),
+            ("bertlab export RUN --to DIR --as encoder", "exactly what transformers.AutoModel has, and no heads"),
+            ("bertlab export RUN --to DIR --as masked_lm", "exactly what AutoModelForMaskedLM has"),
+            ("bertlab export RUN/checkpoints/step-000001000.safetensors --to DIR", "weights that the run has kept"),
+            ("bertlab export RUN --to DIR paths.runs=elsewhere", "a run that lies in another folder"),
+        ),
+        words="RUN --to DIR [--as PARTS]",
+        options=(
+            ("RUN", _CHECKPOINT[1]),
+            ("--to DIR", "a new folder, or one that was exported to before"),
+            ("--as PARTS", "pretraining, masked_lm or encoder: BertForPreTraining, BertForMaskedLM or BertModel"),
+            _RUNS,
+        ),
+    ),
+    "import": Verb(
+        "Take a BERT in the Hugging Face layout over into bertlab's own: safetensors, or a PyTorch file of which nothing but tensors is "
+        "accepted; cased and uncased; with or without its heads. Importing is not needed: checkpoint=DIR reads such a folder as it is, "
+        "wherever a checkpoint is asked for. The folder is the last line printed.",
+        (
+            ("bertlab import bert-base-uncased", "into the folder of runs, where checkpoint=bert-base-uncased finds it"),
+            ("bertlab import bert-base-uncased --to DIR", "into DIR"),
+            ("bertlab import DIR paths.runs=elsewhere", "into another folder of runs"),
+            ("bertlab finetune task=rte checkpoint=bert-base-uncased", "fine-tune what was imported"),
+            ("bertlab pretrain init=bert-base-uncased corpus=text corpus.path=DIR", "pre-train it further"),
+        ),
+        words="DIR [--to DIR2]",
+        options=(
+            ("DIR", "a folder with config.json, the weights and the tokenizer's files"),
+            ("--to DIR2", "where to write it, instead of a folder of its name in paths.runs"),
+            _RUNS,
+        ),
     ),
     "params": Verb(
         "Count what a model costs before training it: parameters part by part, training FLOPs a token at every length of its "
@@ -224,6 +320,10 @@ def _help_lines(verb: str, folders: Sequence[Path], width: int) -> Iterator[str]
         yield f"      {meaning}"
     yield ""
     if verb == "doctor":
+        return
+    if texts.options:
+        yield "Words"
+        yield from _table(texts.options, width)
         return
     yield "Flags" if verb != "score" else "Words"
     yield from _table(_SCORE_WORDS if verb == "score" else [*_FLAGS, *([("--json", "print JSON")] if verb == "params" else [])], width)
