@@ -33,6 +33,7 @@ from bertlab.errors import UserError, unknown
 from bertlab.files import written_atomically
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
+from bertlab.models.segments import at_least_fp32
 from bertlab.models.task_checks import FEATURES, layers_of
 
 FORMAT = 1  # of the files; a change of what the numbers mean needs a new one
@@ -60,14 +61,14 @@ def layers_read(kind: str, architecture: Architecture) -> range:
 
 
 def frozen_states(bert: Bert, batch: Batch, kind: str, rows: Tensor | None = None) -> Tensor:
-    """The states (R, n, H) that features of this ``kind`` are made of, fp32 and without gradient: of all tokens, or of ``rows``.
+    """The states (R, n, H) that features of this ``kind`` are made of, without gradient, of all tokens or of ``rows``; in at least fp32.
 
     ``bert`` should be in evaluation mode.
     """
     with torch.no_grad():
         states = bert.states(batch)
         chosen = [states[layer] if rows is None else states[layer].index_select(0, rows) for layer in layers_read(kind, bert.architecture)]
-        return torch.stack(chosen, 1).float()
+        return at_least_fp32(torch.stack(chosen, 1))
 
 
 class FeatureSource:

@@ -67,7 +67,8 @@ class TaskModel(nn.Module):
         self.bert = bert
         self.head = TaskHead(bert.architecture, kind, classes, head, features)
         unused = [bert.language_head, bert.next_sentence_head, None if self.head.takes_pretrained_pooler else bert.pooler]
-        for module in [bert] if self.is_frozen else unused:
+        bert.requires_grad_(not self.is_frozen)
+        for module in unused:
             if module is not None:
                 module.requires_grad_(False)
         self.train()
