@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import fields
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +24,16 @@ from bertlab.tasks.inputs import Inputs
 FORMAT = 1  # raise it whenever the same examples become other inputs
 FOLDER = "inputs"
 HASH_BYTES = 16
+ROWS_AT_ONCE = 1024
 
 
 def key_of(options: dict[str, Any], rows: Iterable[Any]) -> str:
     """A hash of ``options`` and of the content of all examples, ``rows``."""
     digest = hashlib.blake2b(json.dumps({"format": FORMAT, **options}, sort_keys=True).encode(), digest_size=HASH_BYTES)
-    for row in rows:
+    remaining = iter(rows)
+    while part := list(islice(remaining, ROWS_AT_ONCE)):
         # A lone surrogate is no UTF-8, but can come out of a JSON file.
-        digest.update(json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+        digest.update(json.dumps(part, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
 
 

@@ -96,9 +96,8 @@ def _surroundings(stream: _Stream, example: Int64s, first: Int64s, end: Int64s, 
     at_right = stream.offsets[stream.stop[example]] - stream.offsets[end]
     spare = room - (stream.offsets[end] - stream.offsets[first])
     take_left = np.minimum(at_left, np.maximum(spare // 2, spare - at_right))
-    take_right = np.minimum(at_right, spare - take_left)
-    # Whole words only.
-    left = np.searchsorted(stream.offsets, stream.offsets[first] - take_left, side="left")
+    left = np.searchsorted(stream.offsets, stream.offsets[first] - take_left, side="left")  # whole words only
+    take_right = np.minimum(at_right, spare - (stream.offsets[first] - stream.offsets[left]))
     right = np.searchsorted(stream.offsets, stream.offsets[end] + take_right, side="right") - 1
     return left, right
 

@@ -169,4 +169,4 @@ def covering(characters: NDArray[np.int32], start: int, end: int) -> tuple[int, 
     """The first and last of a text's tokens that have a character in [start, end); (-1, -2) where none has."""
     first = int(np.searchsorted(characters[:, 1], start, side="right"))
     last = int(np.searchsorted(characters[:, 0], end, side="left")) - 1
-    return (first, last) if first <= last else (-1, -2)
+    return (first, last) if first <= last and start < end else (-1, -2)
