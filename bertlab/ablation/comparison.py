@@ -2,8 +2,8 @@
 
 The p value of the verdict is the one of the interval (``uncertainty``): it covers seeds and examples and can be small at few seeds, at the
 price of assuming that the repetitions of a row are about normal. The permutation test over seeds stands beside it. It assumes less, but
-with three pairs it cannot fall below .25, after Holm's correction over fifteen comparisons it needs nine pairs to say anything, and it takes
-the evaluation set for the whole world: where examples are few it finds differences that the next evaluation set would not show.
+with three pairs it cannot fall below .25, after Holm's correction over fifteen comparisons it needs ten pairs to say anything, and it
+takes the evaluation set for the whole world: where examples are few it finds differences that the next evaluation set would not show.
 """
 
 from __future__ import annotations

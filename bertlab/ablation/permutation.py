@@ -43,8 +43,8 @@ def sign_flips(differences: Floats, draws: int, *purpose: int | str) -> Permutat
         signs = 1.0 - 2.0 * ((np.arange(2**pairs)[:, None] >> np.arange(pairs)) & 1)
     else:
         signs = generator(*purpose).choice([-1.0, 1.0], size=(draws, pairs))
-    extreme = _at_least(signs @ differences, float(differences.sum()))
-    return Permutation(_share(extreme, exact), 2.0 ** (1 - pairs) if exact else 1 / (draws + 1), exact)
+    extreme = at_least(signs @ differences, float(differences.sum()))
+    return Permutation(share_of_extreme(extreme, exact), 2.0 ** (1 - pairs) if exact else 1 / (draws + 1), exact)
 
 
 def exchanged_labels(row: Floats, baseline: Floats, draws: int, *purpose: int | str) -> Permutation:
@@ -53,15 +53,13 @@ def exchanged_labels(row: Floats, baseline: Floats, draws: int, *purpose: int | 
     The p value counts differences of means that are as large, in either direction. Exact up to 65,536 ways of choosing.
     """
     values, count = np.concatenate([row, baseline]), row.size
-    ways = comb(values.size, count)
-    exact = ways <= _ENUMERATED
-    chosen = _all_choices(values.size, count) if exact else _random_choices(values.size, count, draws, *purpose)
-    mean = values[chosen].mean(axis=1)
+    order, exact = orders(values.size, count, draws, *purpose)
+    mean = values[order[:, :count]].mean(axis=1)
     difference = mean - (values.sum() - mean * count) / (values.size - count)
-    extreme = _at_least(difference, float(row.mean() - baseline.mean()))
+    extreme = at_least(difference, float(row.mean() - baseline.mean()))
     # With equal groups, exchanging all labels gives the same difference with the other sign.
-    smallest = (2 if row.size == baseline.size else 1) / ways
-    return Permutation(_share(extreme, exact), smallest if exact else 1 / (draws + 1), exact)
+    smallest = (2 if row.size == baseline.size else 1) / comb(values.size, count)
+    return Permutation(share_of_extreme(extreme, exact), smallest if exact else 1 / (draws + 1), exact)
 
 
 def exchanged_examples(row: ExampleSums, baseline: ExampleSums, draws: int, *purpose: int | str) -> float:
@@ -78,26 +76,29 @@ def exchanged_examples(row: ExampleSums, baseline: ExampleSums, draws: int, *pur
     observed = row.value() - baseline.value()
     for size in _parts(draws, max(1, len(change))):
         exchanged = ours.sum(axis=0) + random.integers(0, 2, size=(size, len(change)), dtype=np.int8).astype(np.float64) @ change
-        extreme.append(_at_least(row.formula(exchanged) - row.formula(total - exchanged), observed))
-    return _share(np.concatenate(extreme), exact=False)
+        extreme.append(at_least(row.formula(exchanged) - row.formula(total - exchanged), observed))
+    return share_of_extreme(np.concatenate(extreme), exact=False)
 
 
-def _at_least(found: Floats, observed: float) -> NDArray[np.bool_]:
+def orders(size: int, count: int, draws: int, *purpose: int | str) -> tuple[NDArray[np.int64], bool]:
+    """Ways of making the first ``count`` of ``size`` places a group, (ways, size), and whether they are all of them, each once."""
+    if comb(size, count) > _ENUMERATED:
+        return np.argsort(generator(*purpose).random((draws, size)), axis=1), False
+    first = np.array(list(combinations(range(size), count)), dtype=np.int64)
+    outside = np.ones((len(first), size), dtype=np.int8)
+    np.put_along_axis(outside, first, 0, axis=1)
+    return np.argsort(outside, axis=1, kind="stable"), True
+
+
+def at_least(found: Floats, observed: float) -> NDArray[np.bool_]:
+    """Which are as far from zero as the one observed, or further; equal ones count though they be rounded otherwise."""
     extreme: NDArray[np.bool_] = np.abs(found) >= abs(observed) * (1 - _TOLERANCE) - 1e-14
     return extreme
 
 
-def _share(extreme: NDArray[np.bool_], exact: bool) -> float:
+def share_of_extreme(extreme: NDArray[np.bool_], exact: bool) -> float:
+    """The p value: the share of all ways; or of those drawn and the one observed."""
     return float(extreme.mean()) if exact else float((extreme.sum() + 1) / (extreme.size + 1))
-
-
-def _all_choices(size: int, count: int) -> NDArray[np.int64]:
-    return np.array(list(combinations(range(size), count)), dtype=np.int64)
-
-
-def _random_choices(size: int, count: int, draws: int, *purpose: int | str) -> NDArray[np.int64]:
-    order = np.argsort(generator(*purpose).random((draws, size)), axis=1)
-    return order[:, :count]
 
 
 def _parts(draws: int, examples: int) -> Iterator[int]:
