@@ -31,10 +31,13 @@ def find_files(task: TaskConfig) -> dict[str, Path]:
     root = _root(task)
     if not task.files:
         raise UserError(f"task={task.name} names no files: set task.files, as in 'task.files={{train: [train.tsv], dev: [dev.tsv]}}'.")
-    for place in _places(root, task.folders):
+    for place in _places(root, [*task.folders, task.name]):
         found = {split: file for split, names in task.files.items() if (file := _first_file(place, names))}
-        if found:
+        # Files that are named in full are everywhere the same, and tell nothing about the place.
+        if any(not _is_absolute(name) and place.file(name) == found.get(split) for split, names in task.files.items() for name in names):
             return found
+    if found := {split: file for split, names in task.files.items() if (file := _first_file(_Place(root), names))}:
+        return found
     raise UserError(f"task={task.name}: {root} holds none of its files: {_expected(task, list(task.files))}.{_hint(root, task)}")
 
 
@@ -70,7 +73,11 @@ class _Place:
 
     def file(self, name: str) -> Path:
         """Where a file of this name would be; a name with a folder in it has no prefix."""
-        return self.folder / name if os.sep in name else self.folder / (self.prefix + name)
+        return self.folder / os.path.expanduser(name) if os.sep in name else self.folder / (self.prefix + name)
+
+
+def _is_absolute(name: str) -> bool:
+    return os.path.isabs(os.path.expanduser(name))
 
 
 def _places(root: Path, folders: Sequence[str]) -> Iterator[_Place]:
@@ -80,12 +87,13 @@ def _places(root: Path, folders: Sequence[str]) -> Iterator[_Place]:
         for wanted in folders:
             yield from (_Place(collection / name) for name in inside if name.casefold() == wanted.casefold())
     for collection in collections:
-        yield from (_Place(collection, name + joint) for name in folders for joint in _JOINTS)
+        names = dict.fromkeys(name for wanted in folders for name in (wanted, wanted.lower()))
+        yield from (_Place(collection, name + joint) for name in names for joint in _JOINTS)
     yield _Place(root)
 
 
 def _first_file(place: _Place, names: Sequence[str]) -> Path | None:
-    return next((file for name in names if (file := place.file(os.path.expanduser(name))).is_file()), None)
+    return next((file for name in names if (file := place.file(name)).is_file()), None)
 
 
 def _expected(task: TaskConfig, splits: Sequence[str]) -> str:

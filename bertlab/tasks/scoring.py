@@ -23,7 +23,7 @@ from bertlab.tasks.conll import read_conll
 from bertlab.tasks.delimited import read_tsv
 from bertlab.tasks.entities import as_bio, is_entity_tag
 from bertlab.tasks.examples import Example, Prediction, TaggingExample
-from bertlab.tasks.metrics import example_scores, metrics_of_scores
+from bertlab.tasks.metrics import example_scores, metrics_of, metrics_of_scores
 from bertlab.tasks.predictions import gold_of, read_predictions
 from bertlab.tasks.rows import Table, parse_json, read_text
 from bertlab.tasks.squad_metrics import thresholded
@@ -110,11 +110,13 @@ def scored(
     Raises:
         UserError: ``null`` lacks an id.
     """
-    scores = example_scores(task, predictions, labels)
     if null is None:
-        return metrics_of_scores(task, scores, labels)
+        return metrics_of(task, predictions, labels)
     if missing := [prediction.id for prediction in predictions if prediction.id not in null]:
         raise UserError(f"na_prob lacks {_listed(missing)}.")
+    place = {name: number for number, name in enumerate(null)}  # the script goes through equal ones in the order of their file
+    predictions = sorted(predictions, key=lambda prediction: place[prediction.id])
+    scores = example_scores(task, predictions, labels)
     scores["null"] = np.array([null[prediction.id] for prediction in predictions], dtype=np.float64)
     at_best = metrics_of_scores(task, scores, labels)
     for name in ("exact", "f1"):
