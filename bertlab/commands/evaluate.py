@@ -32,10 +32,13 @@ def run(words: list[str]) -> int:
 
 
 def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
-    """Evaluate one run, under its own configuration with the command's overrides on top."""
+    """Evaluate one run, under its own configuration with the command's overrides on top; or a folder of a model."""
     from bertlab.training.run_folder import find_checkpoint
 
-    run_folder, weights = find_checkpoint(checkpoint, _runs_folder(arguments))
+    runs = _runs_folder(arguments)
+    if (place := _folder_of_model(checkpoint, runs)) is not None:
+        return _evaluate_folder(str(place), arguments)
+    run_folder, weights = find_checkpoint(checkpoint, runs)
     folder = run_folder.path
 
     def evaluate_run(config: PretrainConfig) -> Path:
@@ -51,6 +54,45 @@ def _evaluate(folder: Path, config: PretrainConfig, weights: Path | None) -> Non
     from bertlab.training.evaluate import evaluate
 
     evaluate(folder, config, weights)
+
+
+def _folder_of_model(checkpoint: str, runs: Path) -> Path | None:
+    """The folder that is meant, where it is no pre-training run: exported, imported, of the Hugging Face layout, or fine-tuned."""
+    for place in (Path(checkpoint).expanduser(), runs / checkpoint):
+        if (place / "task.json").is_file():
+            return place
+        if (place / "config.yaml").is_file():
+            return None
+        if any((place / name).is_file() for name in ("architecture.json", "config.json", "bert_config.json")):
+            return place
+    return None
+
+
+def _evaluate_folder(place: str, arguments: Arguments) -> int:
+    """Evaluate a model that comes without a configuration: by the objective that its parts show, at the usual length."""
+    from bertlab.interop.initial import take_over
+
+    config = PretrainConfig(init=place)
+    take_over(config, [])
+    config.init, config.budget.steps, config.scale = None, 1, ""
+    config.batch.length = min(config.batch.length, config.model.positions)
+    config.logger.kind = "none"
+
+    def evaluate_model(config: PretrainConfig) -> Path:
+        _evaluate_pretrained(place, config)
+        return Path(place)
+
+    return run_jobs("evaluate", PRETRAIN, arguments, evaluate_model, base=asdict(config), words=(f"checkpoint={place}",))
+
+
+def _evaluate_pretrained(place: str, config: PretrainConfig) -> None:
+    from bertlab.interop.pretrained import load_pretrained
+    from bertlab.training.evaluate import evaluate_model
+
+    pretrained = load_pretrained(place, Path(config.paths.runs))
+    if "language head" in pretrained.fresh:
+        raise UserError(f"{pretrained.name} holds no language head: there is nothing that it predicts of a text.")
+    evaluate_model(pretrained.bert, Path(pretrained.tokenizer), config)
 
 
 def _taken(arguments: Arguments, key: str) -> list[str]:

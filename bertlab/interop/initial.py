@@ -84,8 +84,9 @@ def _settled(pretrained: Pretrained, objective: str) -> dict[str, dict[str, Any]
 
 
 def _model_name(pretrained: Pretrained) -> str:
-    """The name of the size, where it is a run of this program; else the checkpoint's."""
-    return pretrained.run.read_config().model.name if pretrained.run is not None else pretrained.name
+    """The name of the size, where it is a pre-training run of this program; else the checkpoint's."""
+    fine_tuned = pretrained.run is not None and (pretrained.run.path / "task.json").is_file()
+    return pretrained.name if pretrained.run is None or fine_tuned else pretrained.run.read_config().model.name
 
 
 def _directions(architecture: Architecture, objective: str) -> str:

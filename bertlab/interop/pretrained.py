@@ -64,12 +64,17 @@ def load_pretrained(checkpoint: str, runs: Path) -> Pretrained:
     Raises:
         UserError: there is nothing of the kind, it is not whole, or it is a model that bertlab has no place for.
     """
+    if not checkpoint:
+        raise UserError("The checkpoint's name is empty: give a run's id or its folder, an exported or a Hugging Face folder.")
     path = Path(checkpoint).expanduser()
     if path.is_file():
         return _from_file(path)
     if not path.is_dir() or not _is_checkpoint(path):
-        _refuse_path(checkpoint, path)
-        path = find_run(checkpoint, runs).path
+        if _is_checkpoint(runs / checkpoint):
+            path = runs / checkpoint
+        else:
+            _refuse_path(checkpoint, path)
+            path = find_run(checkpoint, runs).path
     path = path.absolute()
     if (path / "config.yaml").is_file():
         return _from_own(path, _name(path), _run_weights(RunFolder(path)), RunFolder(path))

@@ -62,6 +62,16 @@ def evaluate(folder: Path, config: PretrainConfig, weights: Path | None = None) 
     Raises:
         UserError: the run has no weights yet, or the corpus cannot be used.
     """
+    run = RunFolder(folder)
+    return evaluate_model(load_model(run, weights), run.tokenizer, config)
+
+
+def evaluate_model(model: Bert, tokenizer: Path, config: PretrainConfig) -> dict[int, Row]:
+    """The same of a model and its vocabulary, wherever they come from.
+
+    Raises:
+        UserError: the corpus cannot be used.
+    """
     from bertlab.data.assembly import PretrainingData
     from bertlab.data.prepare import prepare
     from bertlab.data.schedule import plan_training
@@ -69,12 +79,10 @@ def evaluate(folder: Path, config: PretrainConfig, weights: Path | None = None) 
     from bertlab.objectives import objective_of
     from bertlab.training.machine import set_up_process
 
-    run, config = RunFolder(folder), replace(config, trainer=_one_device(config.trainer))
+    config = replace(config, trainer=_one_device(config.trainer))
     device = torch.device("cuda" if set_up_process(config.trainer, config.backbone.kind) == "gpu" else "cpu")
-    model = load_model(run, weights).to(device)
-    store = prepare(
-        config.corpus, replace(config.tokenizer, path=str(run.tokenizer)), config.paths, progress=config.trainer.progress, say=say
-    )
+    model = model.to(device)
+    store = prepare(config.corpus, replace(config.tokenizer, path=str(tokenizer)), config.paths, progress=config.trainer.progress, say=say)
     objective, plan = objective_of(config), plan_training(config)
     data = PretrainingData(store, config, plan, predict=objective.predict, pair=objective.pair)
     bf16 = config.trainer.precision == "bf16"
