@@ -64,7 +64,7 @@ def find_answers(
     max_answer_length: int,
     count: int = 20,
 ) -> list[Found]:
-    """The ``count`` best answers of each of ``examples``, in their order.
+    """The ``count`` best spans of each of ``examples``, in their order; of those with the same text only the best.
 
     ``start`` and ``end``: (T,) scores of the examples' tokens, as ``collate`` lays them out; ``sources``: the whole split. Equal scores
     go to the span that begins first, then to the shorter one.
