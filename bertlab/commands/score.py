@@ -81,10 +81,10 @@ def _task(request: _Request, arguments: Arguments) -> TaskConfig:
 def _score(task: TaskConfig, request: _Request) -> dict[str, Any]:
     from bertlab.tasks.scoring import read_null, scored
 
-    predictions, labels = _predictions(task, request)
     null = request.options.get("na_prob")
     if null and not (task.kind == "span" and task.no_answer):
         raise UserError(f"na_prob is of questions that may have no answer, as task=squad20 has; task={task.name} has none.")
+    predictions, labels = _predictions(task, request)
     metrics = scored(task, predictions, labels, read_null(Path(null)) if null else None, _threshold(request))
     return {"task": task.name, "examples": len(predictions), **metrics}
 

@@ -175,7 +175,8 @@ def _check_ids(path: Path, given: Mapping[str, object], examples: Sequence[Examp
     if extra:
         near = nearest(extra[0], known, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
-        raise UserError(f"{path} has {len(extra):,} ids that are none of the {len(examples):,} examples ({_listed(extra)}){hint}")
+        ids = "an id that is" if len(extra) == 1 else f"{len(extra):,} ids that are"
+        raise UserError(f"{path} has {ids} none of the {len(examples):,} examples ({_listed(extra)}){hint}")
 
 
 def _count_missing_as_wrong(task: TaskConfig, given: dict[str, Given], examples: Sequence[Example], path: Path) -> None:
@@ -236,7 +237,7 @@ def _unknown(where: str, what: str, written: str, labels: Iterable[str]) -> User
 def _joined_columns(task: TaskConfig, path: Path, examples: Sequence[Example], labels: list[str]) -> list[Prediction]:
     table = read_conll(path)
     if len(table.rows) != len(examples):
-        raise UserError(f"{path} has {len(table.rows):,} sentences, but the data has {len(examples):,}.")
+        raise UserError(f"{path} holds another number of sentences ({len(table.rows):,}) than the data ({len(examples):,}).")
     found = []
     for row, example in zip(table.rows, examples, strict=True):
         assert isinstance(example, TaggingExample)
