@@ -74,7 +74,7 @@ def _values(args: Sequence[str], key: str) -> list[str]:
     schema = schema_of(args[0])
     if key in (groups := _groups(args)):
         return groups[key]
-    if key == "checkpoint":
+    if key in ("checkpoint", "init"):
         return list(_runs(args))
     if isinstance(leaf_keys(schema.config).get(key), bool):
         return ["true", "false"]

@@ -10,18 +10,20 @@ from bertlab.checks import BOUNDS, Bounds, check_numbers, check_words
 from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
 from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FinetuneConfig, TuningConfig
+from bertlab.models.task_checks import FEATURES, FREEZES, POOLINGS, TASKS, check_head, check_tuning
 from bertlab.task_config import TaskConfig
+from bertlab.tasks.metric_names import known_metrics
 
 # The words that a key of words can hold. Completion offers them as well.
 WORDS: dict[str, tuple[str, ...]] = {
-    "task.kind": ("classification", "regression", "choice", "tagging", "span"),
+    "task.kind": TASKS,
     "task.format": ("auto", "tsv", "csv", "jsonl", "conll", "squad", "huggingface", "probe"),
     "task.scheme": ("bio", "iob1", "none"),
     "task.probe.kind": ("bigram_shift", "sentence_order", "continuation", "recurring_span", "truecasing"),
     "weights": ("pretrained", "random"),
-    "head.pooling": ("auto", "first", "last", "ends", "mean", "max", "mean_max"),
-    "features.kind": ("none", "embeddings", "second_to_last", "last", "weighted_sum_last_4", "concat_last_4", "weighted_sum_all"),
-    "tuning.freeze": ("none", "embeddings", "encoder"),
+    "head.pooling": POOLINGS,
+    "features.kind": FEATURES,
+    "tuning.freeze": FREEZES,
     "tuning.select": ("best", "last"),
     "task.probe.corpus.kind": CORPUS_KINDS,
     "task.probe.corpus.sentence_splitting": SENTENCE_SPLITTINGS,
@@ -73,8 +75,8 @@ def validate(config: FinetuneConfig) -> list[str]:
     check_words(config, WORDS)
     check_numbers(config, _BOUNDS)
     _check_task(config.task)
-    _check_head(config)
-    _check_features(config)
+    check_head(config.task.kind, config.head, config.features)
+    check_tuning(config.tuning, config.features)
     _check_tuning(config.tuning)
     _check_batch(config)
     return list(_warnings(config))
@@ -115,8 +117,6 @@ def _check_windows(task: TaskConfig) -> None:
 
 
 def _check_metrics(task: TaskConfig) -> None:
-    from bertlab.tasks.metric_names import known_metrics
-
     if not task.metrics:
         raise UserError(f"task.metrics is empty: task={task.name} needs one that tells which weights are best.")
     known = known_metrics(task)
@@ -125,37 +125,9 @@ def _check_metrics(task: TaskConfig) -> None:
             raise unknown(f"metric of task.kind={task.kind}", metric, known)
 
 
-def _check_head(config: FinetuneConfig) -> None:
-    head, kind = config.head, config.task.kind
-    if head.crf and kind != "tagging":
-        raise UserError(f"head.crf=true labels sequences, and task.kind={kind} has none to label: leave it out.")
-    if head.filters is not None and head.convolution is None:
-        raise UserError(f"head.filters={head.filters} is of a convolution, and there is none: set head.convolution, its width in tokens.")
-    if head.bilstm_hidden is not None and not head.bilstm:
-        raise UserError(f"head.bilstm_hidden={head.bilstm_hidden} is of a BiLSTM on top, and there is none: set head.bilstm=true.")
-    if head.pooling != "auto" and kind in ("tagging", "span"):
-        raise UserError(f"head.pooling={head.pooling} makes one state of a sequence, and task.kind={kind} reads every one: leave it out.")
-
-
-def _check_features(config: FinetuneConfig) -> None:
-    kind, tuning = config.features.kind, config.tuning
-    if kind == "none":
-        return
-    if config.features.hidden % 2:
-        raise UserError(f"features.hidden={config.features.hidden} is odd, and the BiLSTM gives each direction half: make it even.")
-    default = TuningConfig()
-    for name in ("freeze", "frozen_layers", "gradual", "layer_decay", "reinit_layers"):
-        if (value := getattr(tuning, name)) != getattr(default, name):
-            raise UserError(f"tuning.{name}={value} under features={kind}, which leaves the model as it is: drop the one or the other.")
-
-
 def _check_tuning(tuning: TuningConfig) -> None:
     if tuning.min_words is not None and tuning.max_words is not None and tuning.min_words > tuning.max_words:
         raise UserError(f"tuning.min_words={tuning.min_words} is more than tuning.max_words={tuning.max_words}: no example would be left.")
-    if tuning.freeze == "encoder":
-        for name, plain in (("gradual", False), ("layer_decay", 1.0), ("frozen_layers", 0)):
-            if (value := getattr(tuning, name)) != plain:
-                raise UserError(f"tuning.{name}={value} under tuning.freeze=encoder, which trains no layer: drop the one or the other.")
 
 
 def _check_batch(config: FinetuneConfig) -> None:

@@ -13,7 +13,7 @@ from bertlab.errors import UserError
 
 _COMMAND = re.compile(r"^bertlab\s")  # by custom the first comment line of a file is the command that uses it
 _OVERRIDE = re.compile(r"^override\s+/?(\S+)$")
-MUST_BE_GIVEN = "???"  # stands for the choice of a group that has no default
+MUST_BE_GIVEN = "???"  # stands for a value that has no default
 
 
 def choices(folders: Sequence[Path]) -> dict[str, dict[str, Path]]:
@@ -66,7 +66,7 @@ def _follow(defaults: list[Any], folders: Sequence[Path], chosen: dict[str, str]
     """Enter what a defaults list chooses into ``chosen``, and what the chosen files override in turn."""
     for entry in defaults:
         for key, choice in entry.items() if isinstance(entry, Mapping) else ():
-            if choice is None or choice == MUST_BE_GIVEN or key.startswith("optional "):
+            if choice is None or key.startswith("optional "):
                 continue
             overriding = _OVERRIDE.match(key)
             group = overriding.group(1) if overriding else key.removeprefix("/")

@@ -1,12 +1,317 @@
-"""Fine-tuning from a configuration to a run folder."""
+"""Fine-tuning from a configuration to a run folder: task → pre-trained model → training → predictions → result."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from bertlab.errors import UserError
+from bertlab.files import write_json
 from bertlab.finetune_config import FinetuneConfig
+from bertlab.training.devices import check_devices
+from bertlab.training.finetune_identity import finetune_folder_of, finetuning_identity
+from bertlab.training.identity import Identity, hash8
+from bertlab.training.progress import ProgressDisplay, say
+from bertlab.training.run_folder import RunFolder
+from bertlab.training.running import bad_ends_told, fit, process_rank, train_once
+
+if TYPE_CHECKING:
+    from bertlab.interop.pretrained import Pretrained
+    from bertlab.models.task_model import TaskModel
+    from bertlab.training.checkpoints import State
+    from bertlab.training.finetune_bookkeeping import FinetuneBookkeeping, FinetuneSurroundings
+    from bertlab.training.finetune_data import ChosenTask, TaskLoader
+    from bertlab.training.metrics import Row
+    from bertlab.training.predicting import Judged, Split
+    from bertlab.training.ranks import Ranks
+
+
+@dataclass(frozen=True)
+class Ingredients:
+    """What a configuration means before anything is trained."""
+
+    config: FinetuneConfig
+    task: ChosenTask
+    pretrained: Pretrained
+    identity: Identity
 
 
 def finetune(config: FinetuneConfig) -> Path:
-    """Train what ``config`` describes, or go on with it where it was left; returns the run's folder."""
-    raise NotImplementedError
+    """Train what ``config`` describes, or go on with it where it was left; returns the run's folder.
+
+    A run that is done is left as it is, but for a submission that it lacks.
+
+    Raises:
+        UserError: the task, the checkpoint or their combination cannot be used, or another process trains this run.
+        RunFailed: the numbers stopped making sense, now or in an earlier call.
+        Interrupted: SIGINT or SIGTERM came; the state is saved.
+    """
+    check_devices(config.trainer)
+    ingredients = prepare_ingredients(config)
+    run = finetune_folder_of(Path(config.paths.runs), config, ingredients.pretrained, ingredients.identity)
+    folder = train_once(run, lambda: _train(ingredients, run))
+    if config.submission and process_rank() == 0:
+        _submit(ingredients, run)
+    return folder
+
+
+def prepare_ingredients(config: FinetuneConfig) -> Ingredients:
+    """Read the task and the pre-trained model and refuse what does not fit together."""
+    from bertlab.training.finetune_data import read_task
+
+    task = read_task(config, ["train", *config.task.evaluate])
+    for note in task.data.notes if process_rank() == 0 else ():
+        say(note)
+    _check_labels(config, task)
+    from bertlab.interop.pretrained import load_pretrained
+    from bertlab.training.finetune_model import architecture_of
+
+    pretrained = load_pretrained(config.checkpoint, Path(config.paths.runs))
+    _check_fits(config, pretrained)
+    architecture = architecture_of(config, pretrained.architecture)
+    return Ingredients(config, task, pretrained, finetuning_identity(config, pretrained, architecture, task.data.fingerprint))
+
+
+def _check_labels(config: FinetuneConfig, task: ChosenTask) -> None:
+    """Refuse to learn from, or be judged by, examples of which it is not known what is right. Raises ``UserError``."""
+    from bertlab.tasks.predictions import gold_of
+
+    for split in ("train", config.task.evaluate[0]):
+        unknown = sum(gold_of(example, task.data.labels) is None for example in task.data.splits[split])
+        if unknown:
+            hint = "task.columns.label (or answer, tags)" if split == "train" else "another split first in task.evaluate"
+            raise UserError(f"Of {unknown:,} examples of {split} it is not known what is right: name {hint}.")
+
+
+def _check_fits(config: FinetuneConfig, pretrained: Pretrained) -> None:
+    """Refuse what this model cannot do. Raises ``UserError``."""
+    from bertlab.models.task_checks import check_head, check_tuning
+
+    architecture = pretrained.architecture
+    check_head(config.task.kind, config.head, config.features, architecture)
+    check_tuning(config.tuning, config.features, architecture)
+    if architecture.backbone == "transformer" and config.task.max_length > architecture.positions:
+        raise UserError(
+            f"task.max_length={config.task.max_length} is longer than the position table of {pretrained.name}"
+            f" ({architecture.positions} rows): set task.max_length={architecture.positions} or less."
+        )
+
+
+def _train(ingredients: Ingredients, run: RunFolder) -> None:
+    from bertlab.training.checkpoints import load_newest
+    from bertlab.training.finetune_bookkeeping import FinetuneBookkeeping
+    from bertlab.training.finetune_data import TaskLoader, TaskSteps
+    from bertlab.training.finetune_model import build_task_model
+    from bertlab.training.finetune_module import FinetuneModule
+    from bertlab.training.machine import lightning_trainer, set_up_process
+    from bertlab.training.schedules import Schedule
+
+    config = ingredients.config
+    device_kind = set_up_process(config.trainer, ingredients.pretrained.architecture.backbone)
+    model = build_task_model(config, ingredients.pretrained, ingredients.task.data.labels)
+    if process_rank() == 0:
+        _describe(ingredients, run, model)
+    splits = _splits(ingredients, model, device_kind)
+    steps = TaskSteps(splits["train"].inputs, config, process_rank(), config.trainer.devices, splits["train"].attach)
+    steps_per_epoch = steps.per_epoch
+    total = max(1, round(config.tuning.epochs * steps_per_epoch))
+    _check_shares(ingredients, splits["train"].inputs.examples)
+    module = FinetuneModule(model, config, Schedule.of(config.optimizer, total, None))
+    state = load_newest(run.checkpoints, say, put_aside=process_rank() == 0)
+    _announce(ingredients, run, model, total, state)
+    first = 0 if state is None else total if state["ended_early"] else state["step"]
+    on_gpu = device_kind == "gpu"
+    workers = config.trainer.workers if config.trainer.workers is not None else (4 if on_gpu else 0)
+    loader = TaskLoader(steps, first, total, workers=workers, pinned=on_gpu)
+    bookkeeping = FinetuneBookkeeping(_surroundings(ingredients, run, splits, loader, steps_per_epoch, state))
+    trainer = lightning_trainer(config.trainer, device_kind, bookkeeping, find_unused=config.tuning.gradual)
+    with bad_ends_told(run, bookkeeping):
+        fit(trainer, module, loader, bookkeeping)
+        _finish(ingredients, run, model, splits, bookkeeping)
+
+
+def _describe(ingredients: Ingredients, run: RunFolder, model: TaskModel) -> None:
+    """Write what is known before the training."""
+    from bertlab.training.finetune_model import describe
+
+    config = ingredients.config
+    run.write_config(config)
+    ingredients.pretrained.vocabulary.save(run.tokenizer)
+    describe(run, config.task, ingredients.task.data.labels, model, config.head, config.features)
+
+
+def _splits(ingredients: Ingredients, model: TaskModel, device_kind: str) -> dict[str, Split]:
+    """Every split as numbers, with frozen features where they are asked for."""
+    from bertlab.training.finetune_data import inputs_of
+    from bertlab.training.predicting import Split
+
+    config, data = ingredients.config, ingredients.task.data
+    splits = {}
+    for name in ("train", *config.task.evaluate):
+        inputs = inputs_of(config, data, name, ingredients.pretrained.vocabulary)
+        splits[name] = Split(name, data.splits[name], inputs)
+    if model.is_frozen:
+        from bertlab.training.frozen import attach_features
+
+        return {name: attach_features(split, model, _frozen_weights(ingredients), config, device_kind) for name, split in splits.items()}
+    return splits
+
+
+def _frozen_weights(ingredients: Ingredients) -> str:
+    """What decides the weights that features are made with, and no more than that."""
+    if ingredients.config.weights == "pretrained":
+        return ingredients.pretrained.fingerprint
+    identity = ingredients.identity
+    return hash8({"random": identity["architecture"], "vocabulary": identity["vocabulary"], "seed": identity["seed"]})
+
+
+def _check_shares(ingredients: Ingredients, examples: int) -> None:
+    """Batch normalisation meets the other ranks in every micro-batch, so there each needs as many. Raises ``UserError``."""
+    config, world = ingredients.config, ingredients.config.trainer.devices
+    if world == 1 or ingredients.pretrained.architecture.norm != "batch":
+        return
+    micro = config.tuning.micro or config.tuning.batch
+    for size in {min(config.tuning.batch, examples), examples % config.tuning.batch} - {0}:
+        largest = -(-size // world)
+        if size // world < -(-largest // micro):
+            raise UserError(
+                f"A batch of {size} examples cannot be shared by {world} devices under batch normalisation: choose tuning.batch so that the"
+                f" {examples} examples leave no small batch at the end of an epoch, or lower trainer.devices."
+            )
+
+
+def _announce(ingredients: Ingredients, run: RunFolder, model: TaskModel, total: int, state: State | None) -> None:
+    if process_rank() > 0:
+        return
+    task, trained = ingredients.task, sum(each.numel() for each in model.parameters() if each.requires_grad)
+    parameters = sum(each.numel() for each in model.parameters())
+    begun = "" if state is None else f", resumed after step {state['step']:,}"
+    say(f"{run.name}: {task.examples['train']:,} examples, {trained:,} of {parameters:,} parameters trained, {total:,} steps{begun}")
+    if task.left_out:
+        say("left out: " + ", ".join(f"{count:,} ({why})" for why, count in task.left_out.items()))
+
+
+def _surroundings(
+    ingredients: Ingredients, run: RunFolder, splits: dict[str, Split], loader: TaskLoader, steps_per_epoch: int, state: State | None
+) -> FinetuneSurroundings:
+    from bertlab.models.size import flops_per_token
+    from bertlab.training.finetune_bookkeeping import FinetuneSurroundings
+    from bertlab.training.wandb_mirror import make_mirror
+
+    config, architecture = ingredients.config, ingredients.pretrained.architecture
+    shown = {**asdict(config), "identity": hash8(ingredients.identity)}
+    judging = config.task.evaluate[0]
+    return FinetuneSurroundings(
+        run=run,
+        trainer=config.trainer,
+        checkpointing=config.checkpointing,
+        loader=loader,
+        mirror=lambda say_above: make_mirror(config.logger, run.path, shown, say_above),
+        state=state,
+        tuning=config.tuning,
+        steps_per_epoch=steps_per_epoch,
+        split=judging,
+        metric=config.task.metrics[0],
+        figures=lambda model, ranks: _figures(ingredients, model, splits[judging], ranks),
+        flops_per_token=lambda length: flops_per_token(architecture, max(1, round(length)), 0.0),
+    )
+
+
+def _figures(ingredients: Ingredients, model: TaskModel, split: Split, ranks: Ranks) -> Row:
+    """Metrics of a split, on the first rank."""
+    from bertlab.training.predicting import figures
+
+    judged = _judge(ingredients, model, split, ranks)
+    return {} if judged is None else figures(ingredients.config.task, ingredients.task.data.labels, judged)
+
+
+def _judge(
+    ingredients: Ingredients, model: TaskModel, split: Split, ranks: Ranks, threshold: float | None = None, *, shown: bool = False
+) -> Judged | None:
+    from bertlab.training.predicting import judge
+
+    config, done = ingredients.config, 0
+    display = ProgressDisplay(shown and config.trainer.progress and ranks.first, title=f"predicting {split.name}")
+
+    def advance(examples: int) -> None:
+        nonlocal done
+        done += examples * ranks.world
+        display.advance(min(1.0, done / len(split.examples)))
+
+    bf16, labels = config.trainer.precision == "bf16", ingredients.task.data.labels
+    try:
+        return judge(model, config.task, labels, split, ranks, bf16=bf16, threshold=threshold, advance=advance)
+    finally:
+        display.close()
+
+
+def _finish(ingredients: Ingredients, run: RunFolder, model: TaskModel, splits: dict[str, Split], bookkeeping: FinetuneBookkeeping) -> None:
+    """Judge the chosen weights on every split and write what a finished run leaves, result.json last. All ranks work; the first writes."""
+    from bertlab.tasks.predictions import write_predictions
+    from bertlab.training.checkpoints import write_weights
+    from bertlab.training.finetune_result import make_result, summary
+
+    _take_best(model.to(bookkeeping.speed.device), bookkeeping)
+    judged: dict[str, Judged] = {}
+    threshold = None
+    for name in ingredients.config.task.evaluate:
+        found = _judge(ingredients, model, splits[name], bookkeeping.ranks, threshold, shown=True)
+        if found is not None:
+            judged[name] = found
+            threshold = found.threshold if threshold is None else threshold
+    if not bookkeeping.ranks.first:
+        return
+    for number, (name, found) in enumerate(judged.items()):
+        write_predictions(run.predictions_of(name) if number else run.predictions, found.predictions)
+    write_weights(run.weights, model.state_dict())
+    result = make_result(ingredients, run, model, judged, bookkeeping)
+    write_json(run.result, result)
+    _delete_states(run)
+    bookkeeping.mirror.finish(exit_code=0, summary={"value": result["value"], "degenerate": result["degenerate"] is not None})
+    for line in summary(result):
+        say(line)
+
+
+def _take_best(model: TaskModel, bookkeeping: FinetuneBookkeeping) -> None:
+    from safetensors.torch import load_file
+
+    if (kept := bookkeeping.kept_weights) is not None:
+        model.load_state_dict(load_file(kept))
+
+
+def _delete_states(run: RunFolder) -> None:
+    """Nothing is gone on with after the result; weights that were to be kept stay."""
+    from bertlab.training.checkpoints import keep_newest
+
+    keep_newest(run.checkpoints, 0)
+    for path in run.checkpoints.glob("best-*.safetensors"):
+        path.unlink()
+    with suppress(OSError):
+        run.checkpoints.rmdir()
+
+
+def _submit(ingredients: Ingredients, run: RunFolder) -> None:
+    """Predict what the task's server asks for and write its files, unless they are there. Raises ``UserError``."""
+    from bertlab.tasks.submission import write_submission
+    from bertlab.training.finetune_data import inputs_of, read_task
+    from bertlab.training.finetune_model import load_finetuned
+    from bertlab.training.machine import set_up_process
+    from bertlab.training.predicting import Split
+    from bertlab.training.ranks import Ranks
+
+    config = replace(ingredients.config, tuning=replace(ingredients.config.tuning, eval_examples=None))
+    if not config.task.submission:
+        raise UserError(f"submission=true, but task={config.task.name} has no form for a submission (task.submission is empty).")
+    if all((run.submission / name).is_file() for name in config.task.submission.values()):
+        return
+    device_kind = set_up_process(config.trainer, ingredients.pretrained.architecture.backbone)
+    finetuned = load_finetuned(run)
+    model = finetuned.model.to("cuda" if device_kind == "gpu" else "cpu")
+    for name in config.task.submission:
+        data = read_task(config, [name]).data
+        split = Split(name, data.splits[name], inputs_of(config, data, name, finetuned.vocabulary))
+        judged = _judge(ingredients, model, split, Ranks(0, 1), finetuned.threshold, shown=True)
+        assert judged is not None
+        say(f"submission: {write_submission(run.submission, config.task, name, judged.predictions)}")

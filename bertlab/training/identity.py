@@ -46,7 +46,7 @@ def pretraining_identity(
         **({} if init is None else {"init": init}),
         "format": FORMAT,
         "kind": "pretrain",
-        "architecture": _architecture(architecture),
+        "architecture": described_architecture(architecture),
         "objective": {"kind": config.objective.kind, "pair": pair},
         "masking": masking if masked else None,
         "corpus": {
@@ -68,7 +68,7 @@ def pretraining_identity(
     }
 
 
-def _architecture(architecture: Architecture) -> dict[str, Any]:
+def described_architecture(architecture: Architecture) -> dict[str, Any]:
     """The architecture without the values that its backbone and norm have no use for."""
     values = architecture.to_dict()
     used_by = {"heads": "transformer", "attention_dropout": "transformer", "directions": "bilstm", "window": "cbow"}
@@ -112,6 +112,11 @@ def readable_name(config: PretrainConfig) -> str:
 
 def run_folder_of(config: PretrainConfig, identity: Identity) -> RunFolder:
     """Where this identity's run is, or will be: a folder with its hash is found under whatever readable name it was begun."""
-    runs, digest = Path(config.paths.runs), hash8(identity)
-    begun = sorted(runs.glob(f"pretrain-*-{digest}"))
-    return RunFolder(begun[0] if begun else runs / f"{readable_name(config)}-{digest}")
+    return begun_or_new(Path(config.paths.runs), readable_name(config), identity)
+
+
+def begun_or_new(runs: Path, name: str, identity: Identity) -> RunFolder:
+    """The folder in ``runs`` of a run of this kind and identity; where there is none, one of this readable ``name``."""
+    digest = hash8(identity)
+    begun = sorted(runs.glob(f"{identity['kind']}-*-{digest}"))
+    return RunFolder(begun[0] if begun else runs / f"{name}-{digest}")

@@ -35,13 +35,19 @@ def _choose_algorithms(trainer: TrainerConfig, backbone: str, *, on_gpu: bool) -
     torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # for finding bugs, and slow
 
 
-def lightning_trainer(trainer: TrainerConfig, device_kind: str, callback: lightning.Callback) -> lightning.Trainer:
-    """A trainer that runs one pass over the steps and leaves rows, states and the progress bar to ``callback``."""
+def lightning_trainer(
+    trainer: TrainerConfig, device_kind: str, callback: lightning.Callback, *, find_unused: bool = False
+) -> lightning.Trainer:
+    """A trainer that runs one pass over the steps and leaves rows, states and the progress bar to ``callback``.
+
+    ``find_unused``: some parameters that are trained at some time have no gradient at others.
+    """
     several = trainer.devices > 1
+    strategy = DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False, find_unused_parameters=find_unused) if several else "auto"
     return lightning.Trainer(
         accelerator="cuda" if device_kind == "gpu" else "cpu",
         devices=trainer.devices,
-        strategy=DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False) if several else "auto",
+        strategy=strategy,
         precision="bf16-mixed" if trainer.precision == "bf16" else "32-true",
         max_epochs=1,
         callbacks=[callback],

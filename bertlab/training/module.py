@@ -30,8 +30,14 @@ class Step(Protocol):
 
     step: int
     micro_batches: list[Any]  # whose gradients are summed
-    positions_in_step: int  # of the global batch
-    tokens_in_step: int
+
+    @property
+    def positions_in_step(self) -> int:
+        """Of the global batch."""
+
+    @property
+    def tokens_in_step(self) -> int:
+        """Of the global batch."""
 
 
 class TrainingModule(lightning.LightningModule):
@@ -57,6 +63,9 @@ class TrainingModule(lightning.LightningModule):
     def loss(self, micro: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
         """The micro-batch's share of the step's loss (divided by the counts of the whole global batch), and what ``sums`` counts."""
 
+    def begin_step(self, batch: Any) -> None:
+        """What is to be done before the gradients of a step."""
+
     def configure_optimizers(self) -> AdamW:
         """The optimizer, once the parameters are on their device."""
         return make_optimizer(self.model, self.optimizer)
@@ -77,6 +86,7 @@ class TrainingModule(lightning.LightningModule):
     def training_step(self, batch: Step, batch_idx: int) -> None:
         """Sum the gradients of the micro-batches and update the weights."""
         optimizer = self.adam
+        self.begin_step(batch)
         self._accumulate(batch)
         norm = clip(optimizer, self._trained, self.optimizer.clip)
         self.sums.add_update(norm)
@@ -84,7 +94,7 @@ class TrainingModule(lightning.LightningModule):
             raise RunFailed(f"the gradient norm became {float(norm)}")
         self.rate = self.schedule.rate(batch.step, self.elapsed)
         for group in optimizer.param_groups:
-            group["lr"] = self.rate * group.get("rate_share", 1.0)
+            group["lr"] = self.rate * group.get("scale", 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 

@@ -45,9 +45,14 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 
 def make_optimizer(model: nn.Module, config: OptimizerConfig) -> AdamW:
     """The optimizer that ``config`` names, over the parameters of ``model`` where they lie now."""
+    return optimizer_over(parameter_groups(model, config.weight_decay), config)
+
+
+def optimizer_over(groups: list[dict[str, Any]], config: OptimizerConfig) -> AdamW:
+    """The optimizer that ``config`` names, over groups of parameters that say themselves how much they decay."""
     kind: type[AdamW] = BertAdam if config.kind == "bert_adam" else AdamW
     return kind(
-        parameter_groups(model, config.weight_decay),
+        groups,
         lr=config.lr,
         betas=(config.beta1, config.beta2),
         eps=config.epsilon,

@@ -24,7 +24,7 @@ class ProgressDisplay:
     honours NO_COLOR.
     """
 
-    def __init__(self, shown: bool, begun: float = 0.0) -> None:
+    def __init__(self, shown: bool, begun: float = 0.0, title: str = "training") -> None:
         """``begun``: the share of the run that is already behind, where it resumes."""
         self.console = Console(stderr=True)
         self._shown = shown
@@ -46,7 +46,7 @@ class ProgressDisplay:
                 refresh_per_second=2,
                 transient=True,
             )
-            self._task = self._bar.add_task("training", total=PARTS, completed=int(PARTS * begun), text="")
+            self._task = self._bar.add_task(title, total=PARTS, completed=int(PARTS * begun), text="")
             self._bar.start()
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, distributed
 
@@ -35,3 +37,19 @@ class Ranks:
         gathered = [torch.empty_like(values) for _ in range(self.world)]
         distributed.all_gather(gathered, values)
         return torch.stack(gathered)
+
+    def collect(self, value: Any) -> list[Any]:
+        """The values of all ranks, in their order, on the first one; an empty list on the others."""
+        if self._group is None:
+            return [value]
+        gathered: list[Any] | None = [None] * self.world if self.first else None
+        distributed.gather_object(value, gathered, dst=0, group=self._group)
+        return gathered or []
+
+    def tell(self, value: Any) -> Any:
+        """The first rank's value, on all."""
+        if self._group is None:
+            return value
+        told = [value]
+        distributed.broadcast_object_list(told, src=0, group=self._group)
+        return told[0]

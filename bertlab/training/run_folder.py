@@ -6,6 +6,8 @@ machine, interrupted or not, have the same bytes here
 throughput.jsonl     seconds, tokens a second, memory: what depends on the machine and the hour
 checkpoints/         the complete state, twice, and the weights of every k-th step where asked for
 model.safetensors    the final weights; with tokenizer.json and architecture.json, all that using the model takes
+task.json            of a fine-tuning: the task, its labels and the head, without which the weights mean nothing
+predictions.jsonl    of a fine-tuning: one row an example of the split that it is judged by; predictions.SPLIT.jsonl of others
 result.json          written last, atomically: its presence means that the run is done
 failed.json          in its place, where the numbers stopped making sense
 """
@@ -16,7 +18,7 @@ import dataclasses
 import json
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,8 +30,13 @@ from filelock import FileLock, Timeout
 from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
 from bertlab.files import write_atomically
+from bertlab.finetune_config import FinetuneConfig
 
 T = TypeVar("T")
+
+# Keys that hold a path of an input, and sections that describe a corpus, wherever a configuration has them.
+_PATHS = ("tokenizer.path", "init", "checkpoint", "task.path", "task.dataset", "task.probe.tokenizer.path")
+_CORPORA = ("corpus", "task.probe.corpus")
 
 
 @dataclass(frozen=True)
@@ -79,6 +86,25 @@ class RunFolder:
         return self.path / "tokenizer.json"
 
     @property
+    def task(self) -> Path:
+        """Of a fine-tuning: what the weights are for."""
+        return self.path / "task.json"
+
+    @property
+    def predictions(self) -> Path:
+        """Of a fine-tuning: one row an example of the split that it is judged by."""
+        return self.path / "predictions.jsonl"
+
+    def predictions_of(self, split: str) -> Path:
+        """The same of another split."""
+        return self.path / f"predictions.{split}.jsonl"
+
+    @property
+    def submission(self) -> Path:
+        """Of a fine-tuning: the folder of what the task's server takes."""
+        return self.path / "submission"
+
+    @property
     def result(self) -> Path:
         """The final figures."""
         return self.path / "result.json"
@@ -124,19 +150,22 @@ class RunFolder:
             for path in folder.glob(".*.part"):
                 path.unlink()
 
-    def write_config(self, config: PretrainConfig) -> None:
+    def write_config(self, config: PretrainConfig | FinetuneConfig) -> None:
         """Write config.yaml, with the paths of the input made absolute so that the run can be started again from anywhere."""
         values = dataclasses.asdict(config)
-        values["corpus"] = _with_absolute_paths(values["corpus"])
-        if values["tokenizer"]["path"] is not None:
-            values["tokenizer"]["path"] = _absolute(values["tokenizer"]["path"])
-        if values["init"] is not None:
-            values["init"] = _absolute(values["init"])
+        for key in _PATHS:
+            _change(values, key, _absolute)
+        for key in _CORPORA:
+            _change(values, key, _with_absolute_paths)
         write_atomically(self.config, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
 
     def read_config(self) -> PretrainConfig:
-        """The configuration of config.yaml."""
+        """The configuration of config.yaml, of a pre-training."""
         return from_plain(PretrainConfig, yaml.safe_load(self.config.read_text()))
+
+    def read_finetune_config(self) -> FinetuneConfig:
+        """The same of a fine-tuning."""
+        return from_plain(FinetuneConfig, yaml.safe_load(self.config.read_text()))
 
 
 def find_checkpoint(name: str, runs: Path) -> tuple[RunFolder, Path | None]:
@@ -187,6 +216,15 @@ def _value_from_plain(hint: Any, value: Any) -> Any:
     if origin is dict:
         return {key: _value_from_plain(arguments[1], item) for key, item in value.items()}
     return value
+
+
+def _change(values: dict[str, Any], key: str, change: Callable[[Any], Any]) -> None:
+    """Apply ``change`` to what a dotted ``key`` holds, where it is there and is not None."""
+    *sections, name = key.split(".")
+    for section in sections:
+        values = values.get(section, {})
+    if values.get(name) is not None:
+        values[name] = change(values[name])
 
 
 def _absolute(path: str) -> str:

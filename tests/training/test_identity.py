@@ -136,8 +136,9 @@ def test_names(tmp_path_factory: pytest.TempPathFactory) -> None:
     )
     runs = tmp_path_factory.mktemp("runs")
     config = configured(**{"paths.runs": str(runs)})
-    folder = run_folder_of(config, {"a": 1})
-    assert folder.path == runs / f"pretrain-tiny-mlm_nsp-{hash8({'a': 1})}"
+    identity = {"kind": "pretrain", "a": 1}
+    folder = run_folder_of(config, identity)
+    assert folder.path == runs / f"pretrain-tiny-mlm_nsp-{hash8(identity)}"
     folder.path.mkdir()
     config.model.name = "mine"
-    assert run_folder_of(config, {"a": 1}).path == folder.path
+    assert run_folder_of(config, identity).path == folder.path

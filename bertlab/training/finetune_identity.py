@@ -1,0 +1,79 @@
+"""Who a fine-tuning is: everything that can change one of its numbers, and nothing else. See ``bertlab.training.identity``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from bertlab.finetune_config import FinetuneConfig
+from bertlab.models.architecture import Architecture
+from bertlab.task_config import TaskConfig
+from bertlab.training.identity import Identity, begun_or_new, described_architecture
+from bertlab.training.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from bertlab.interop.pretrained import Pretrained
+
+# To be raised when a change of the code changes what a configuration computes.
+FORMAT = 1
+
+# What of a task decides its numbers besides the content of its examples; those of one kind count for that kind alone.
+_OF_EVERY_TASK = ("kind", "metrics", "evaluate", "max_length")
+_OF_A_KIND = {
+    "tagging": ("scheme", "document_context"),
+    "span": ("stride", "max_query_length", "max_answer_length", "no_answer"),
+}
+
+
+def finetuning_identity(config: FinetuneConfig, pretrained: Pretrained, architecture: Architecture, data_fingerprint: str) -> Identity:
+    """All that the numbers of a fine-tuning depend on, as plain values.
+
+    The pre-trained model counts by its weights, the task by its examples: neither by where they lie. ``architecture`` is with the dropout
+    of this training. With random weights only the architecture and the vocabulary of the checkpoint count.
+    """
+    return {
+        "format": FORMAT,
+        "kind": "finetune",
+        "pretrained": pretrained.fingerprint if config.weights == "pretrained" else None,
+        "architecture": described_architecture(architecture),
+        "vocabulary": pretrained.vocabulary.fingerprint,
+        "data": data_fingerprint,
+        "task": {key: getattr(config.task, key) for key in (*_OF_EVERY_TASK, *_OF_A_KIND.get(config.task.kind, ()))},
+        "head": _head(config),
+        "features": asdict(config.features) if config.features.kind != "none" else None,
+        "tuning": _tuning(config, architecture),
+        "optimizer": asdict(config.optimizer),
+        "precision": config.trainer.precision,
+        "seed": config.seed,
+    }
+
+
+def _head(config: FinetuneConfig) -> dict[str, Any]:
+    """The head without the values that say nothing about it."""
+    head = asdict(config.head)
+    unused = [] if config.head.bilstm else ["bilstm_hidden", "bilstm_layers"]
+    unused += [] if config.head.convolution is not None else ["filters"]
+    unused += ["pooling", "pooler"] if config.task.kind in ("tagging", "span") else []
+    unused += ["crf"] if config.task.kind != "tagging" else []
+    return {key: value for key, value in head.items() if key not in unused}
+
+
+def _tuning(config: FinetuneConfig, architecture: Architecture) -> dict[str, Any]:
+    """How the weights are trained, without what only parts the work."""
+    tuning = asdict(config.tuning)
+    if architecture.norm != "batch":  # else a micro-batch has statistics of its own
+        del tuning["micro"]
+    return tuning
+
+
+def readable_name(task: TaskConfig, pretrained_name: str, weights: str) -> str:
+    """What a person sees of the identity: ``finetune-mrpc-tiny-mlm_nsp-d03e8e26``."""
+    source = pretrained_name.removeprefix("pretrain-")
+    return f"finetune-{task.name}-{source}{'-random' if weights == 'random' else ''}"
+
+
+def finetune_folder_of(runs: Path, config: FinetuneConfig, pretrained: Pretrained, identity: Identity) -> RunFolder:
+    """Where this identity's run is, or will be."""
+    return begun_or_new(runs, readable_name(config.task, pretrained.name, config.weights), identity)

@@ -1,0 +1,106 @@
+"""A task model from a pre-trained one, and from a fine-tuned run's folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from bertlab.data.randomness import derive
+from bertlab.data.tokenizer import Vocabulary
+from bertlab.errors import UserError
+from bertlab.files import write_json
+from bertlab.finetune_config import FeaturesConfig, FinetuneConfig, HeadConfig
+from bertlab.models.architecture import Architecture
+from bertlab.models.bert import Bert
+from bertlab.models.freezing import reinitialise, set_trained
+from bertlab.models.task_model import TaskModel
+from bertlab.task_config import TaskConfig
+from bertlab.training.run_folder import RunFolder, from_plain
+
+if TYPE_CHECKING:
+    from bertlab.interop.pretrained import Pretrained
+
+
+def architecture_of(config: FinetuneConfig, pretrained: Architecture) -> Architecture:
+    """The pre-trained architecture with the dropout that fine-tuning asks for."""
+    return replace(
+        pretrained,
+        dropout=pretrained.dropout if config.dropout is None else config.dropout,
+        attention_dropout=pretrained.attention_dropout if config.attention_dropout is None else config.attention_dropout,
+    )
+
+
+def build_task_model(config: FinetuneConfig, pretrained: Pretrained, labels: Sequence[str]) -> TaskModel:
+    """The model that is trained: on the CPU, everything that will ever be trained being so.
+
+    What is fresh (the head, layers that start anew, under ``weights=random`` all) follows from the seed; the head is the same whether or
+    not the weights below it are pre-trained.
+    """
+    bert = _bert(config, pretrained)
+    _seed(config, "layers that start anew")
+    reinitialise(bert, config.tuning.reinit_layers)
+    _seed(config, "head")
+    model = TaskModel(bert, config.task.kind, len(labels), config.head, config.features)
+    set_trained(model, config.tuning, 1.0)
+    return model
+
+
+def _bert(config: FinetuneConfig, pretrained: Pretrained) -> Bert:
+    architecture = architecture_of(config, pretrained.architecture)
+    if config.weights == "random":
+        _seed(config, "weights")
+        return Bert(architecture)
+    if architecture == pretrained.architecture:
+        return pretrained.bert
+    with torch.device("meta"):
+        bert = Bert(architecture)
+    bert.to_empty(device="cpu")
+    bert.load_state_dict(pretrained.bert.state_dict())
+    return bert
+
+
+def _seed(config: FinetuneConfig, purpose: str) -> None:
+    torch.manual_seed(int(derive(config.seed, purpose) >> 1))
+
+
+def describe(run: RunFolder, task: TaskConfig, labels: Sequence[str], model: TaskModel, head: HeadConfig, features: FeaturesConfig) -> None:
+    """Write what the weights are of, so that they can be used again: the architecture, the head, the task, its labels."""
+    write_json(run.architecture, model.bert.architecture.to_dict())
+    write_json(run.task, {"task": asdict(task), "labels": list(labels), "head": asdict(head), "features": asdict(features)})
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """A fine-tuned model with what using it takes."""
+
+    model: TaskModel  # in evaluation mode, on the CPU
+    vocabulary: Vocabulary
+    task: TaskConfig
+    labels: list[str]
+    threshold: float | None  # of a span that may have no answer: the least margin at which there is one
+
+
+def load_finetuned(run: RunFolder) -> Finetuned:
+    """The model of a finished run.
+
+    Raises:
+        UserError: the run is not finished, or is none of fine-tuning.
+    """
+    from safetensors.torch import load_file
+
+    if not run.task.is_file():
+        raise UserError(f"{run.path} is no run of bertlab finetune: it has no {run.task.name}.")
+    if not run.done:
+        raise UserError(f"The run {run.path} is not finished: train it first, with the command that began it.")
+    described: dict[str, Any] = json.loads(run.task.read_text(encoding="utf-8"))
+    task = from_plain(TaskConfig, described["task"])
+    head, features = from_plain(HeadConfig, described["head"]), from_plain(FeaturesConfig, described["features"])
+    bert = Bert(Architecture.from_dict(json.loads(run.architecture.read_text(encoding="utf-8"))))
+    model = TaskModel(bert, task.kind, len(described["labels"]), head, features)
+    model.load_state_dict(load_file(run.weights))
+    threshold = json.loads(run.result.read_text(encoding="utf-8")).get("threshold")
+    return Finetuned(model.eval(), Vocabulary.load(run.tokenizer), task, described["labels"], threshold)

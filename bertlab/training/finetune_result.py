@@ -1,0 +1,113 @@
+"""The final figures of a fine-tuning, what they are worth, and what they came from."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from bertlab import __version__
+from bertlab.tasks.baseline import constant_predictions
+from bertlab.tasks.metrics import degeneracy, metrics_of
+from bertlab.training.predicting import Judged, figures
+from bertlab.training.progress import duration
+from bertlab.training.throughput import device_name, peak_memory, rates
+
+if TYPE_CHECKING:
+    from bertlab.finetune_config import FinetuneConfig
+    from bertlab.models.task_model import TaskModel
+    from bertlab.training.finetune import Ingredients
+    from bertlab.training.finetune_bookkeeping import FinetuneBookkeeping
+    from bertlab.training.run_folder import RunFolder
+
+
+def make_result(
+    ingredients: Ingredients, run: RunFolder, model: TaskModel, judged: Mapping[str, Judged], bookkeeping: FinetuneBookkeeping
+) -> dict[str, Any]:
+    """The content of result.json. ``judged``: what came out for every split, the first of which is the one that judges."""
+    config, data = ingredients.config, ingredients.task.data
+    metrics = {name: figures(config.task, data.labels, each) for name, each in judged.items()}
+    baselines = {name: _baseline(ingredients, each) for name, each in judged.items() if metrics[name]}
+    split, metric = config.task.evaluate[0], config.task.metrics[0]
+    fed = bookkeeping.speed.total
+    return {
+        "id": run.name,
+        "identity": ingredients.identity,
+        "task": config.task.name,
+        "kind": config.task.kind,
+        "split": split,
+        "metric": metric,
+        "value": metrics[split][metric],
+        "metrics": metrics,
+        "baseline": baselines,
+        "degenerate": _degenerate(ingredients, judged[split], metrics[split][metric], baselines[split][metric]),
+        "threshold": judged[split].threshold,
+        "seed": config.seed,
+        "recipe": _recipe(config, bookkeeping),
+        "pretrained": {
+            "name": ingredients.pretrained.name,
+            "origin": ingredients.pretrained.origin,
+            "fingerprint": ingredients.pretrained.fingerprint,
+            "weights": config.weights,
+        },
+        "data": {"fingerprint": data.fingerprint, "examples": ingredients.task.examples, "left_out": ingredients.task.left_out},
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "tokens": fed.tokens,
+        "seconds": fed.seconds,
+        **{name: value for name, value in rates(fed, bookkeeping.speed.peak).items() if name != "positions_per_second"},
+        "memory_bytes": peak_memory(bookkeeping.speed.device),
+        "device": device_name(bookkeeping.speed.device),
+        "versions": {"bertlab": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _baseline(ingredients: Ingredients, judged: Judged) -> dict[str, float]:
+    """The metrics of giving every example the most frequent answer of the training examples (or their mean)."""
+    task, data = ingredients.config.task, ingredients.task.data
+    return metrics_of(task, constant_predictions(task, data.splits["train"], data.labels, judged.predictions), data.labels)
+
+
+def _degenerate(ingredients: Ingredients, judged: Judged, value: float, baseline: float) -> str | None:
+    """Why a run has failed although it came to its end; None where it has not."""
+    task = ingredients.config.task
+    if reason := degeneracy(task, judged.predictions):
+        return reason
+    if value <= baseline:
+        return f"{task.metrics[0]} {value:.4f} is no better than that of one answer to every example, {baseline:.4f}"
+    return None
+
+
+def _recipe(config: FinetuneConfig, bookkeeping: FinetuneBookkeeping) -> dict[str, Any]:
+    """How it was trained, in the words that studies of fine-tuning use."""
+    return {
+        "name": config.recipe,
+        "optimizer": config.optimizer.kind,
+        "lr": config.optimizer.lr,
+        "warmup": config.optimizer.warmup,
+        "batch": config.tuning.batch,
+        "epochs": config.tuning.epochs,
+        "steps": bookkeeping.step,
+        "ended_early": bookkeeping.ended_early,
+        "select": config.tuning.select,
+        "best_step": bookkeeping.best_step if config.tuning.select == "best" else bookkeeping.step,
+        "dropout": config.dropout,
+        "attention_dropout": config.attention_dropout,
+    }
+
+
+def summary(result: Mapping[str, Any]) -> list[str]:
+    """What a person wants to know of a finished run, as lines."""
+    lines = []
+    for split, found in result["metrics"].items():
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in found.items() if name != "loss" and "threshold" not in name)
+        lines.append(f"{split}: {shown or 'predicted; it is not known what is right'}")
+    baseline = result["baseline"][result["split"]][result["metric"]]
+    lines.append(f"one answer to every example: {result['metric']} {baseline:.4f}")
+    if result["degenerate"]:
+        lines.append(f"this run has failed to learn: {result['degenerate']}")
+    lines.append(f"{result['tokens']:,} tokens in {duration(result['seconds'])}: {result['tokens_per_second']:,.0f} tokens/s")
+    return lines
