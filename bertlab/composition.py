@@ -11,12 +11,14 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic
 
 import hydra
+from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
@@ -92,6 +94,27 @@ def compose(
     for error in errors:
         raise error
     return jobs
+
+
+def compose_all(schema: Schema[C], commands: Sequence[Sequence[str]], config_dir: Path | None = None) -> list[C]:
+    """The configuration of each of many commands, as ``compose`` gives it for one job; several times as fast.
+
+    Raises:
+        UserError: whatever is wrong with one of them.
+    """
+    folders = [*([config_dir] if config_dir else []), conf_folder()]
+    groups = {group: found for group, found in choices(folders).items() if belongs(group, schema)}
+    chosen = {**default_choices(folders, schema.name), **_without_default(schema, groups)}
+    prepared = [prepare_overrides(words, schema, groups, chosen, multirun=False) for words in commands]
+    for overrides in prepared:
+        _check_required(schema, overrides, groups)
+    _register(schema, None, groups, [])
+    search = [f"hydra.searchpath=[file://{config_dir}]"] if config_dir else []
+    try:
+        with initialize_config_dir(version_base="1.3", config_dir=str(conf_folder())):
+            return [_to_config(schema, hydra.compose(schema.name, overrides=[*search, *overrides])) for overrides in prepared]
+    except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
+        raise _as_user_error(error, schema) from error
 
 
 def _without_default(schema: Schema[Any], groups: Mapping[str, Any]) -> dict[str, str]:

@@ -170,6 +170,7 @@ class CheckpointConfig:
 
     every: int | None = None  # steps between saves of the last state; None: once in about two minutes
     keep_every: int | None = None  # also keep the weights of every k-th step, for curves over training
+    keep_at: list[int] = field(default_factory=list)  # and those of these steps
 
 
 @dataclass

@@ -124,7 +124,7 @@ def _written(override: Override, schema: Schema[Any], groups: Collection[str], c
     values, (name, _, written) = values_of(override), line.partition("=")
     kind = bare_type(check_key(key, schema.config))
     if kind is int and any(isinstance(value, float) for value in values):
-        return f"{name}={','.join(_text(value if value is None else int(value)) for value in values)}"
+        return f"{name}={','.join(text_of(value if value is None else int(value)) for value in values)}"
     if kind is str and any(isinstance(value, int | float) for value in values):
         return f"{name}={','.join(_quoted_number(word.strip()) for word in written.split(','))}"
     return line
@@ -136,7 +136,7 @@ def _quoted_number(word: str) -> str:
         float(word)
     except ValueError:
         return word
-    return _text(word)
+    return text_of(word)
 
 
 def _other_budgets(overrides: list[Override]) -> list[str]:
@@ -164,7 +164,7 @@ def _merged(overrides: list[Override], schema: Schema[Any]) -> list[str]:
         within = [override for override, its_root in zip(overrides, roots, strict=True) if its_root == root]
         nested = [[_nest(override.key_or_group, root, value) for value in values_of(override)] for override in within]
         combined = [_deep_merge(combination) for combination in itertools.product(*nested)]
-        merged.append(f"++{root}=" + ",".join(_text(value) for value in combined))
+        merged.append(f"++{root}=" + ",".join(text_of(value) for value in combined))
     return merged
 
 
@@ -183,12 +183,12 @@ def _deep_merge(values: Iterable[Any]) -> dict[str, Any]:
     return result
 
 
-def _text(value: Any) -> str:
-    """A value in Hydra's grammar."""
+def text_of(value: Any) -> str:
+    """A value in Hydra's grammar, as ``parse_override`` reads it."""
     if isinstance(value, Mapping):
-        return "{" + ",".join(f"{name}:{_text(entry)}" for name, entry in value.items()) + "}"
+        return "{" + ",".join(f"{name}:{text_of(entry)}" for name, entry in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ",".join(_text(entry) for entry in value) + "]"
+        return "[" + ",".join(text_of(entry) for entry in value) + "]"
     if isinstance(value, str):
         return QuotedString(value, Quote.single).with_quotes()
     if isinstance(value, bool):

@@ -65,7 +65,7 @@ def test_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "unfinished").mkdir()
     assert bash("bertlab", "evaluate", f"paths.runs={tmp_path}", "checkpoint=") == ["checkpoint=pretrain-tiny-0123abcd"]
     assert bash("bertlab", "evaluate", "che") == ["checkpoint="]
-    assert bash("bertlab", "pretrain", "check") == ["checkpointing.every=", "checkpointing.keep_every="]
+    assert bash("bertlab", "pretrain", "check") == ["checkpointing.every=", "checkpointing.keep_every=", "checkpointing.keep_at="]
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

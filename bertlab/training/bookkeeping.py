@@ -181,8 +181,8 @@ class Bookkeeping(lightning.Callback):
         return time.perf_counter() - self._saved_at > max(SAVE_SECONDS, self._save_seconds / SAVE_SHARE)
 
     def _save(self, module: TrainingModule, *, complete: bool) -> None:
-        kept = self.around.checkpointing.keep_every
-        keep = kept is not None and self.step % kept == 0
+        kept = self.around.checkpointing
+        keep = self.step in kept.keep_at or (kept.keep_every is not None and self.step % kept.keep_every == 0)
         if not complete and not keep:
             return
         begin = time.perf_counter()
