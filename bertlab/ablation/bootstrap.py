@@ -65,15 +65,17 @@ def hierarchical_bootstrap(values: Floats, groups: Sequence[int], *purpose: int 
     """
     random = generator(*purpose)
     draws = len(values)
-    _, group = np.unique(np.asarray(groups), return_inverse=True)
-    members = [np.flatnonzero(group == number) for number in range(group.max() + 1)]
-    chosen = random.integers(0, len(members), size=(draws, len(members)))  # a pretraining for each place
+    _, group, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
+    order = np.argsort(group, kind="stable")  # the runs, group by group
+    first = np.cumsum(sizes) - sizes
+    places = np.arange(sizes.max())
     total = np.zeros(draws)
-    for place in range(len(members)):
-        for number, runs in enumerate(members):
-            picked = runs[random.integers(0, runs.size, size=(draws, runs.size))]  # fine-tunings of that pretraining, should it be chosen
-            total += np.where(chosen[:, place] == number, np.take_along_axis(values, picked, axis=1).mean(axis=1), 0.0)
-    return total / len(members)
+    for _ in sizes:
+        chosen = random.integers(0, sizes.size, size=(draws, 1))  # a pretraining,
+        within = (random.random((draws, sizes.max())) * sizes[chosen]).astype(np.int64)  # and as many of its fine-tunings as it has
+        picked = np.take_along_axis(values, order[first[chosen] + within], axis=1)
+        total += np.where(places < sizes[chosen], picked, 0.0).sum(axis=1) / sizes[chosen[:, 0]]
+    return total / sizes.size
 
 
 def percentile_interval(draws: Floats, level: float = 0.95) -> tuple[float, float]:

@@ -63,7 +63,12 @@ class TableStatistics:
 
 
 def analyse(table: Table, draws: int = DRAWS) -> TableStatistics:
-    """The statistics of ``table``; the same numbers for the same table, whatever ran before."""
+    """The statistics of ``table``; the same numbers for the same table, whatever ran before.
+
+    ``draws`` resampled evaluation sets are evaluated for each column, more where a table has so many cells that it takes more.
+    """
+    # The smallest p value that resampled examples can give must stay below what Holm's correction asks for.
+    draws = max(draws, 2 * int(len(table.rows) * len(table.columns) / _ALPHA))
     resamples = {column: _resample(table, column, draws) for column in table.columns}
     randoms = set(table.random.values())
     rows = [row for row in table.rows if row != table.baseline and row not in randoms]

@@ -30,8 +30,8 @@ from scipy.optimize import brentq
 
 Floats = NDArray[np.float64]
 
-_KEPT_TAIL, _MIDDLE = 40, 80  # draws kept one by one at each end, groups of those between
-_NODES = 96  # of the integration over a second Student's t
+_POINTS = 200  # that stand for the distribution of examples, under a Student's t that makes it smooth
+_NODES = 64  # of the integration over a second Student's t
 _HARDLY = 1e-9  # a standard error of so small a share of the other one is none
 
 
@@ -62,12 +62,12 @@ class Uncertainty:
         points, weights = self.examples, np.full(self.examples.size, 1 / max(1, self.examples.size))
         if points.size == 0:
             points, weights = np.zeros(1), np.ones(1)
+        if self._errors:
+            points, weights = _thinned(points, weights)
         if len(self._errors) > 1:
-            if points.size > 1:
-                points, weights = _thinned(points)
             quantiles, shares = _student_nodes(self._errors[1].degrees)
             points = (points[:, None] + self._errors[1].standard_error * quantiles).ravel()
-            weights = (weights[:, None] * shares).ravel()
+            points, weights = _thinned(points, (weights[:, None] * shares).ravel())
         return points, weights
 
     def below(self, value: float) -> float:
@@ -136,15 +136,17 @@ def _own_variance(group: Floats) -> float:
     return float(np.mean(np.var(group - group.mean(axis=0), axis=1, ddof=1)))
 
 
-def _thinned(points: Floats) -> tuple[Floats, Floats]:
-    """Fewer points with weights: the outermost draws one by one, those between as the means of groups."""
-    ordered = np.sort(points)
-    if ordered.size <= 2 * _KEPT_TAIL + _MIDDLE:
-        return ordered, np.full(ordered.size, 1 / ordered.size)
-    middle = np.array_split(ordered[_KEPT_TAIL:-_KEPT_TAIL], _MIDDLE)
-    thin = np.concatenate([ordered[:_KEPT_TAIL], [part.mean() for part in middle], ordered[-_KEPT_TAIL:]])
-    sizes = np.concatenate([np.ones(_KEPT_TAIL), [part.size for part in middle], np.ones(_KEPT_TAIL)])
-    return thin, sizes / ordered.size
+def _thinned(points: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """At most ``_POINTS`` points in place of many: the means of groups that are small at both ends and large in the middle."""
+    if points.size <= _POINTS:
+        return points, weights
+    order = np.argsort(points)
+    points, weights = points[order], weights[order]
+    shares = np.cumsum(weights) - weights / 2
+    group = np.minimum((np.arcsin(np.sqrt(np.clip(shares, 0, 1))) * 2 / np.pi * _POINTS).astype(np.int64), _POINTS - 1)
+    mass: Floats = np.bincount(group, weights, _POINTS).astype(np.float64)
+    kept = mass > 0
+    return np.bincount(group, weights * points, _POINTS)[kept] / mass[kept], mass[kept]
 
 
 def _student_nodes(degrees: int) -> tuple[Floats, Floats]:
