@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_matrix, hstack
+from scipy.sparse import hstack
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
@@ -61,7 +61,7 @@ def text_lengths(examples: Sequence[TextExample]) -> Any:
         words = text.split()
         return [len(text), len(words), len(words[0]), len(words[-1]), sum(map(str.isupper, text)), text.count(",")]
 
-    rows = [row(one.text) + (row(one.pair) + [len(one.text) - len(one.pair)] if one.pair else []) for one in examples]
+    rows = [row(one.text) + ([*row(one.pair), len(one.text) - len(one.pair)] if one.pair else []) for one in examples]
     return StandardScaler().fit_transform(np.array(rows, float))
 
 
@@ -74,6 +74,7 @@ class BagOfWords:
         self._counts.fit([f"{one.text} {one.pair or ''}" for one in train])
 
     def __call__(self, examples: Sequence[TextExample]) -> Any:
+        """A row an example."""
         if self.apart:
             return hstack([self._counts.transform([one.text for one in examples]), self._counts.transform([one.pair for one in examples])])
         return self._counts.transform([f"{one.text} {one.pair or ''}" for one in examples])

@@ -72,9 +72,7 @@ def build_probe(
         return building.task()
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise UserError(
-                f"The disk of {building.cache} is full: make room, or choose another folder with paths.cache=DIR."
-            ) from error
+            raise UserError(f"The disk of {building.cache} is full: make room, or choose another folder with paths.cache=DIR.") from error
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
             raise UserError(f"{error.filename} cannot be written: choose another folder with paths.cache=DIR.") from error
         raise
@@ -130,9 +128,7 @@ class Building:
     def _held_out_by(self) -> list[Any]:
         """What decides which documents are held out."""
         corpus = self.probe.corpus
-        filters = [
-            [one.filter.duplicate_documents, one.filter.duplicate_lines] for one in (corpus, *sources_of(corpus).values())
-        ]
+        filters = [[one.filter.duplicate_documents, one.filter.duplicate_lines] for one in (corpus, *sources_of(corpus).values())]
         return [corpus.held_out, filters, vocabulary_key(self.probe.tokenizer)]
 
     def task(self) -> TaskData:
@@ -166,9 +162,7 @@ class Building:
         """The held-out documents of pre-training, saved as ``path``; None where it does not matter which they are."""
         if self.probe.documents == "any":
             return None
-        store = prepare(
-            self.probe.corpus, self.probe.tokenizer, self.paths, workers=self.workers, progress=self.progress, say=self.say
-        )
+        store = prepare(self.probe.corpus, self.probe.tokenizer, self.paths, workers=self.workers, progress=self.progress, say=self.say)
         with written_atomically(path) as file:
             HeldOut.of(store, self.probe.corpus.held_out).save(file)
         return path
@@ -247,7 +241,8 @@ class Building:
             else "give more text, in sentences of 5 to 40 words and in more documents"
         )
         raise UserError(
-            f"task.probe.{where} gives {len(found[few[0]])} examples of {self.probe.kind} for {few[0]}, too few to measure anything: {remedy}."
+            f"task.probe.{where} gives {len(found[few[0]])} examples of {self.probe.kind} for {few[0]}, too few to measure anything: "
+            f"{remedy}."
         )
 
     @contextmanager

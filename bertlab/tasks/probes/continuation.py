@@ -1,9 +1,10 @@
 """Continuation: which of four sentences follows the given one (the form of SWAG, Zellers et al. 2018)?
 
-All four come from the same document, else telling topics apart would do, as in next-sentence prediction. They are chosen as a group, before
-it is drawn which of them is the right one: the document's sentences are sorted by length and grouped from neighbours in that order, so the
-four are of similar length; none opens its paragraph; none stands near another one. Each sentence of a group is the right one of one
-example and a wrong one of the three others: a system that looks at the choices without their context is right once in four.
+All four come from the same part of the same document, else telling topics apart would do, as in next-sentence prediction. They are chosen
+as a group, before it is drawn which of them is the right one: a part's sentences are sorted by length and grouped from neighbours in that
+order, so the four are of similar length; none opens its paragraph; none stands next to another one or to its context. Each sentence of a
+group is the right one of one example and a wrong one of the three others: a system that looks at the choices alone is right once in four.
+Words that stand in the context too do point to the right one: text coheres by them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from bertlab.tasks.probes.probe import Probe, draw, shuffled
 from bertlab.tasks.probes.stretches import Source
 
 CHOICES = 4
+PART = 32  # sentences that can be choices
 APART = 3  # least distance of two choices in the document: then no wrong one stands beside the context or the right one
 
 
@@ -39,7 +41,9 @@ class Choice:
 def candidates(source: Source, key: int) -> Sequence[tuple[int, Choice]]:
     """One choice of each group, in random order, then the second one of each, and so on."""
     found = []
-    for group in grouped(_sentences(source)):
+    sentences = _sentences(source)
+    parts = [sentences[start : start + PART] for start in range(0, len(sentences), PART)]
+    for group in (group for part in parts for group in grouped(part)):
         for turn, right in enumerate(shuffled(group, key, "turn", group[0].number)):
             wrong = tuple(one for one in group if one is not right)
             found.append((turn, draw(1 << 64, key, "order", right.number), right.number, Choice(right, wrong)))
@@ -55,7 +59,7 @@ def _sentences(source: Source) -> list[Sentence]:
 
 
 def grouped(sentences: Sequence[Sentence]) -> list[list[Sentence]]:
-    """Groups of four sentences of similar length, none of them near another one of its group; those that fit in nowhere are left out."""
+    """Groups of four sentences of similar length, none near another one of its group; those that fit in nowhere are left out."""
     full: list[list[Sentence]] = []
     growing: list[list[Sentence]] = []
     for sentence in sorted(sentences, key=lambda one: (len(one.text), one.number)):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -43,8 +44,8 @@ class HeldOut:
 
     def save(self, file: IO[bytes]) -> None:
         """Write it, for other processes to ``load``."""
-        arrays = {name: np.frombuffer(b"".join(sorted(getattr(self, name))), HASH_TYPE) for name in ("documents", "sentences")}
-        np.savez(file, tokenizer=np.array(str(self.tokenizer)), **arrays)
+        documents, sentences = (np.frombuffer(b"".join(sorted(hashes)), HASH_TYPE) for hashes in (self.documents, self.sentences))
+        np.savez(file, tokenizer=np.array(str(self.tokenizer)), documents=documents, sentences=sentences)
 
     @classmethod
     def load(cls, path: Path) -> HeldOut:
@@ -78,11 +79,11 @@ def _set(hashes: bytes) -> frozenset[bytes]:
 
 def _sentences(store: TokenStore, documents: NDArray[np.int64]) -> set[bytes]:
     """The hashes of the sentences of ``documents``."""
-    found = set()
+    found: set[bytes] = set()
     for document in documents:
         first, end = store.document_sentences[document], store.document_sentences[document + 1]
         offsets = np.asarray(store.sentence_offsets[first : end + 1])
         tokens = np.asarray(store.tokens[offsets[0] : offsets[-1]])
         places = (offsets - offsets[0]).tolist()
-        found.update(content_hash(tokens[a:b].data) for a, b in zip(places, places[1:], strict=False))
+        found.update(content_hash(tokens[a:b].data) for a, b in pairwise(places))
     return found

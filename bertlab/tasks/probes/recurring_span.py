@@ -114,9 +114,7 @@ def example(id: str, question: Question, outcome: int, key: int) -> SpanExample:
             starts[number] = position
             position += len(other) + 1
     context = " ".join(question.sentences[number] for number in starts)
-    answers = [
-        Answer(question.sentences[one.sentence][one.start : one.end], starts[one.sentence] + one.start) for one in question.others
-    ]
+    answers = [Answer(question.sentences[one.sentence][one.start : one.end], starts[one.sentence] + one.start) for one in question.others]
     return SpanExample(id, f"{sentence[: asked.start]}{BLANK}{sentence[asked.end :]}", context, tuple(answers))
 
 

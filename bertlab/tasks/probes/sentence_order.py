@@ -1,7 +1,8 @@
 """Sentence order (Chen et al. 2019, DiscoEval; Lan et al. 2020): do two neighbouring sentences stand in their order or in the opposite one?
 
-Both orders have the same words and the same total length. The first sentence of a paragraph is left out where the corpus has enough
-others: it tends to be a definition or a heading, told without reading the other sentence.
+Both orders have the same words and the same length in all. A sentence by itself should not tell its place either. So the first
+sentence of a paragraph, often a definition or a headline, is not used; and every other one that has neighbours on both sides is the
+earlier sentence of one pair and the later one of another.
 """
 
 from __future__ import annotations
@@ -16,12 +17,10 @@ LABELS = ("in_order", "swapped")
 
 
 def candidates(source: Source, key: int) -> Sequence[tuple[int, tuple[str, str]]]:
-    """Disjoint pairs of neighbouring sentences, in random order."""
+    """Pairs of neighbouring sentences, in random order."""
     found = []
     for stretch in source.stretches:
-        count = len(stretch.sentences)
-        skipped = draw(2, key, "start", stretch.first) if count % 2 else 0
-        for place in range(skipped, count - 1, 2):
+        for place in range(int(stretch.opens), len(stretch.sentences) - 1):
             found.append((stretch.first + place, (stretch.sentences[place], stretch.sentences[place + 1])))
     return sorted(found, key=lambda candidate: draw(1 << 64, key, "order", candidate[0]))
 

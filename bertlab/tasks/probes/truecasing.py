@@ -1,13 +1,15 @@
 """Truecasing as tagging (Lita et al. 2003): how was each word written that is given in small letters?
 
 A sentence's first word has its capital by position and not by what it is, so it is not among the words to tag: it is what stands before
-them. Headings, where most words have capitals, are not used, nor sentences without any capital after the first word.
+them. For the same reason sentences are not used in which something begins anew (after a quotation mark, a colon, a full stop), nor
+headings, where most words have capitals, nor sentences without any capital after the first word.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from bertlab.tasks.examples import TaggingExample
 from bertlab.tasks.probes.probe import Probe, draw
@@ -15,6 +17,7 @@ from bertlab.tasks.probes.stretches import Source
 
 LABELS = ("O", "capitalised", "upper", "mixed")  # O: small letters, or none
 MOST_CAPITALS = 0.5  # of the words to tag
+_BEGINS_ANEW = frozenset(".!?…:\"'“”„‘’‚«»‹›¿¡—")  # a capital after one of these may be the position's
 _WORDS = re.compile(r"\w+(?:[-.'’&/]\w+)*|[^\w\s]")
 
 
@@ -24,9 +27,15 @@ def candidates(source: Source, key: int) -> Sequence[tuple[int, tuple[str, ...]]
     for number, sentence in source.sentences:
         words = tuple(_WORDS.findall(sentence))
         capitals = sum(1 for word in words[opening(words) :] if tag(word))
-        if 0 < capitals <= MOST_CAPITALS * len(words):
+        if 0 < capitals <= MOST_CAPITALS * len(words) and not begins_anew(words):
             found.append((number, words))
     return sorted(found, key=lambda candidate: draw(1 << 64, key, "order", candidate[0]))
+
+
+def begins_anew(words: Sequence[str]) -> bool:
+    """Whether a capital after the first word may be there by position."""
+    inside = words[opening(words) :]
+    return any(mark in _BEGINS_ANEW and word[0].isalnum() for mark, word in pairwise(inside))
 
 
 def opening(words: Sequence[str]) -> int:
