@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from bertlab.ablation.grid import Grid
 
 PRETRAIN, FINETUNE = "pretrain", "finetune"
 
@@ -20,6 +24,8 @@ class Node:
     positions: float = 0.0  # tokens that it feeds, about
     flops: float = 0.0  # about
     wanted_by: tuple[str, ...] = ()  # for people: "table5: bert × mnli, seed 1"
+    label: str = ""  # for people: "mnli of ltr, seed 1"
+    shape: str = ""  # runs of one shape differ in their seeds alone, or in the weights that they start from: they take the same time
 
 
 @dataclass(frozen=True)
@@ -29,6 +35,16 @@ class CellPlan:
     row: str
     column: str
     nodes: tuple[str, ...]  # keys, in the order of the seeds
+    point: float | None = None  # of a curve over training: the share of the pretraining that was done; None: all of it
+
+
+@dataclass(frozen=True)
+class TablePlan:
+    """A table as it is at this scale and with these data."""
+
+    grid: Grid  # its rows with the randomly initialised ones, its columns with what stands in for tasks that are not at hand
+    scale: str
+    notes: tuple[str, ...] = ()  # sentences for under the table: budget, seeds, data, what stands in
 
 
 @dataclass
@@ -38,6 +54,8 @@ class Plan:
     nodes: dict[str, Node]  # by key, in the order in which they are to be run: the first seed of every row before any second one
     cells: dict[str, list[CellPlan]] = field(default_factory=dict)  # by table
     naive_runs: int = 0  # how many there would be if nothing were shared
+    naive_flops: float = 0.0
+    tables: dict[str, TablePlan] = field(default_factory=dict)  # by name, in the order in which they were asked for
 
 
 @dataclass(frozen=True)
