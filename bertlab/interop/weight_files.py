@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     try:
         if path.suffix == ".safetensors":
             return load_file(path)
-        state: Any = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings(action="ignore"):  # of what PyTorch finds odd about a file that it then refuses
+            state: Any = torch.load(path, map_location="cpu", weights_only=True)
     except SafetensorError as error:
         raise UserError(f"{path} is no safetensors file, or is damaged ({error}): fetch or export it anew.") from error
     except pickle.UnpicklingError as error:
