@@ -9,21 +9,28 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 from bertlab.config import PretrainConfig
+from bertlab.finetune_config import FinetuneConfig
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(
-    ["bertlab.training.pretrain_bookkeeping", "bertlab.data.prepare", "bertlab.data.assembly", "bertlab.objectives.mlm_nsp", "bertlab.models.size"]
+    [
+        "bertlab.training.pretrain_bookkeeping",
+        "bertlab.data.prepare",
+        "bertlab.data.assembly",
+        "bertlab.objectives.mlm_nsp",
+        "bertlab.models.size",
+    ]
 )
 
 
-def start(config: PretrainConfig, log: Path) -> ForkServerProcess:
+def start(config: PretrainConfig | FinetuneConfig, log: Path) -> ForkServerProcess:
     """Begin a training whose standard error goes to ``log``."""
     process = context.Process(target=_train, args=(config, log, {}))
     process.start()
     return process
 
 
-def train(config: PretrainConfig, log: Path) -> int:
+def train(config: PretrainConfig | FinetuneConfig, log: Path) -> int:
     """A training up to its end; returns the exit code."""
     process = start(config, log)
     process.join()
@@ -31,7 +38,7 @@ def train(config: PretrainConfig, log: Path) -> int:
     return process.exitcode
 
 
-def start_ranks(config: PretrainConfig, folder: Path, world: int, port: int) -> list[ForkServerProcess]:
+def start_ranks(config: PretrainConfig | FinetuneConfig, folder: Path, world: int, port: int) -> list[ForkServerProcess]:
     """Begin a training of several processes, as a launcher would; each writes to ``rank<n>`` in ``folder``."""
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world), "NODE_RANK": "0"}
     processes = []
@@ -42,17 +49,21 @@ def start_ranks(config: PretrainConfig, folder: Path, world: int, port: int) -> 
     return processes
 
 
-def _train(config: PretrainConfig, log: Path, environment: dict[str, str]) -> None:
+def _train(config: PretrainConfig | FinetuneConfig, log: Path, environment: dict[str, str]) -> None:
     os.environ.update(environment)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", closefd=False)
     from bertlab.errors import UserError
+    from bertlab.training.finetune import finetune
     from bertlab.training.pretrain import pretrain
 
     try:
-        pretrain(config)
+        if isinstance(config, FinetuneConfig):
+            finetune(config)
+        else:
+            pretrain(config)
     except UserError as error:
         print(error, file=sys.stderr, flush=True)
         os._exit(1)
