@@ -20,6 +20,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "task.format": ("auto", "tsv", "csv", "jsonl", "conll", "squad", "huggingface", "probe"),
     "task.scheme": ("bio", "iob1", "none"),
     "task.probe.kind": ("bigram_shift", "sentence_order", "continuation", "recurring_span", "truecasing"),
+    "task.probe.documents": ("auto", "held_out", "any"),
     "weights": ("pretrained", "random"),
     "head.pooling": POOLINGS,
     "features.kind": FEATURES,

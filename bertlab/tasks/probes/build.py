@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from bertlab.config import PathsConfig, TokenizerConfig
+from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
 from bertlab.data import vocabulary_training
 from bertlab.data.cache import cache_folder
 from bertlab.data.fingerprints import source_fingerprint
@@ -96,6 +96,14 @@ class Building:
         return PROBES[self.probe.kind]
 
     @cached_property
+    def corpus(self) -> CorpusConfig:
+        """Where the text comes from; the builtin corpus without repeated paragraphs, as ``corpus=builtin`` of pre-training reads it."""
+        corpus = self.probe.corpus
+        if corpus.kind != "builtin":
+            return corpus
+        return replace(corpus, filter=replace(corpus.filter, duplicate_lines=True))
+
+    @cached_property
     def wanted(self) -> dict[str, int]:
         """How many examples each split is to have."""
         found = {name: int(getattr(self.probe, name)) for name in SPLITS}
@@ -118,7 +126,7 @@ class Building:
             raise unknown("task.probe.documents", probe.documents, DOCUMENTS)
         return {
             "version": VERSION,
-            "source": source_fingerprint(probe.corpus, self.paths),
+            "source": source_fingerprint(self.corpus, self.paths),
             "sentencex": metadata.version("sentencex"),
             "held_out": None if probe.documents == "any" else self._held_out_by(),
             "characters": CHARACTERS * sum(self.wanted.values()),
@@ -127,7 +135,7 @@ class Building:
 
     def _held_out_by(self) -> list[Any]:
         """What decides which documents are held out."""
-        corpus = self.probe.corpus
+        corpus = self.corpus
         filters = [[one.filter.duplicate_documents, one.filter.duplicate_lines] for one in (corpus, *sources_of(corpus).values())]
         return [corpus.held_out, filters, vocabulary_key(self.probe.tokenizer)]
 
@@ -146,7 +154,7 @@ class Building:
         with self.making(path) as missing:
             if missing:
                 found = sample(
-                    self.probe.corpus,
+                    self.corpus,
                     self.made_from["characters"],
                     self.probe.seed,
                     self._held_out(path.with_suffix(".npz")),
@@ -162,9 +170,9 @@ class Building:
         """The held-out documents of pre-training, saved as ``path``; None where it does not matter which they are."""
         if self.probe.documents == "any":
             return None
-        store = prepare(self.probe.corpus, self.probe.tokenizer, self.paths, workers=self.workers, progress=self.progress, say=self.say)
+        store = prepare(self.corpus, self.probe.tokenizer, self.paths, workers=self.workers, progress=self.progress, say=self.say)
         with written_atomically(path) as file:
-            HeldOut.of(store, self.probe.corpus.held_out).save(file)
+            HeldOut.of(store, self.corpus.held_out).save(file)
         return path
 
     def _write(self, path: Path) -> None:
@@ -191,7 +199,7 @@ class Building:
 
     def _parted(self, supplies: Sequence[Supply]) -> tuple[dict[str, list[Supply]], list[str]]:
         """The documents of each split, and what is to be said of them."""
-        corpus = self.probe.corpus
+        corpus = self.corpus
         if self.probe.documents != "any":
             parted = splits.by_held_out(supplies, self.wanted)
             have = {name: sum(len(one.candidates) for one in parted.get(name, [])) for name in SPLITS}
@@ -232,7 +240,7 @@ class Building:
         few = [name for name in SPLITS if len(found[name]) < min(FEWEST, self.wanted[name] - self.wanted[name] % self.maker.outcomes)]
         if not few:
             return
-        corpus = self.probe.corpus
+        corpus = self.corpus
         where = f"corpus.path={corpus.path}" if corpus.path else f"corpus.kind={corpus.kind}"
         remedy = (
             f"hold out more of it (corpus.held_out={corpus.held_out} when pre-training, the same in task.probe.corpus), or take "
