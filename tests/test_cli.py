@@ -90,7 +90,7 @@ class TestTop:
         assert code == 0
         for command in cli.app.registered_commands:
             assert command.callback is not None
-            assert f"  {command.callback.__name__} " in out
+            assert f"  {command.name or command.callback.__name__} " in out
             assert str(command.callback.__doc__) in out  # not cut off
 
     def test_version(self, call: Call) -> None:

@@ -15,8 +15,6 @@ from bertlab.commands.words import parse_words
 from bertlab.errors import UserError
 from bertlab.interop.pretrained import load_pretrained
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))
-
 Call = Callable[..., tuple[int, str, str]]
 
 
