@@ -32,21 +32,23 @@ def resampled(runs: Sequence[ExampleSums], draws: int, *purpose: int | str) -> F
     Raises:
         ValueError: if the runs were evaluated on different examples, or by different metrics.
     """
+    examples = len(runs[0].ids)
+    at_once = max(1, _COUNTS_AT_ONCE // examples)
+    random = generator(*purpose)
+    parts = [min(at_once, draws - first) for first in range(0, draws, at_once)]
+    return np.concatenate([metrics_on(runs, resample_counts(random, part, examples)) for part in parts])
+
+
+def metrics_on(runs: Sequence[ExampleSums], counts: Floats) -> Floats:
+    """The metric of each run where each example is counted as often as ``counts`` (draws, examples) say, (draws, runs)."""
     if any(run.formula is not runs[0].formula for run in runs):
         raise ValueError("the runs of a column have different metrics")
     aligned = [run.in_order_of(runs[0].ids).rows for run in runs]  # each (E, K)
-    examples, sums = aligned[0].shape
-    matrix = np.concatenate(aligned, axis=1)  # (E, runs * K)
-    at_once = max(1, _COUNTS_AT_ONCE // examples)
-    random = generator(*purpose)
-    found = []
-    for first in range(0, draws, at_once):
-        counts = _resample_counts(random, min(at_once, draws - first), examples)
-        found.append(runs[0].formula((counts @ matrix).reshape(len(counts), len(runs), sums)))
-    return np.concatenate(found)
+    totals = counts @ np.concatenate(aligned, axis=1)  # (draws, runs * K)
+    return runs[0].formula(totals.reshape(len(counts), len(runs), -1))
 
 
-def _resample_counts(random: np.random.Generator, draws: int, examples: int) -> Floats:
+def resample_counts(random: np.random.Generator, draws: int, examples: int) -> Floats:
     """How often each example is in each resample, (draws, examples); rows add up to ``examples``."""
     chosen = random.integers(0, examples, size=(draws, examples), dtype=np.int64)
     chosen += (np.arange(draws, dtype=np.int64) * examples)[:, None]

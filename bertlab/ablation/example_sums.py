@@ -4,9 +4,10 @@ Each metric is written as ``formula(totals)``, where ``totals`` (..., K) are sum
 contributes: right or wrong for accuracy, entries of the confusion table for F1 and Matthews, moments for correlations, counts of
 entities for tagging. Drawing examples again only changes how often each row of the (E, K) matrix is counted.
 
-Two metrics are resampled in part only. Spearman's correlation ranks the whole sample: the ranks are taken once and kept, so a resample
-gives Pearson's correlation of the original ranks, not of the ranks within the resample (the two differ by ties, in the order of 1 / E).
-SQuAD's ``best_`` metrics choose a threshold on all examples: it is chosen once and kept.
+Two metrics are resampled approximately. The ranks in Spearman's correlation depend on all examples at once; its moments are linear in
+how often each example is counted up to terms of the order 1 / E, and it is that linear part which is summed (Hoeffding's projection: an
+example counts for its own ranks and for what it does to the ranks of others). SQuAD's ``best_`` metrics choose a threshold on all
+examples: it is chosen once and kept.
 """
 
 from __future__ import annotations
@@ -114,6 +115,13 @@ def pearson(totals: Floats) -> Floats:
     return correlation
 
 
+def correlation_of_moments(totals: Floats) -> Floats:
+    """Means of u v, u² and v² of centred u and v, (..., 3) → their correlation (...); 0 where one of them is constant."""
+    uv, uu, vv = np.moveaxis(totals, -1, 0)
+    spread = np.sqrt(np.maximum(uu, 0.0) * np.maximum(vv, 0.0))
+    return np.clip(_ratio(uv, spread), -1.0, 1.0)
+
+
 def _ratio(part: Floats, whole: Floats) -> Floats:
     found: Floats = np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=whole > 0)
     return found
@@ -136,9 +144,28 @@ def _class_sums(metric: str, scores: ExampleScores, labels: Sequence[str]) -> _S
 def _number_sums(metric: str, scores: ExampleScores, labels: Sequence[str]) -> _Sums:
     gold, predicted = scores["gold"], scores["predicted"]
     if metric == "spearman":
-        gold, predicted = mean_ranks(gold), mean_ranks(predicted)
+        return correlation_of_moments, _moments_of_ranks(gold, predicted)
     x, y = _standardised(gold), _standardised(predicted)
-    return pearson, np.stack([np.ones_like(x), x, y, x**2, y**2, x * y], axis=1) if metric in ("pearson", "spearman") else None
+    return pearson, np.stack([np.ones_like(x), x, y, x**2, y**2, x * y], axis=1) if metric == "pearson" else None
+
+
+def _moments_of_ranks(x: Floats, y: Floats) -> Floats:
+    """What each example adds to the three moments of the ranks, as shares of the sample, (E, 3)."""
+    u, v = (mean_ranks(values) / values.size - (values.size + 1) / (2 * values.size) for values in (x, y))  # centred, of unit range
+    columns = []
+    for first, second, one, other in ((u, v, x, y), (u, u, x, x), (v, v, y, y)):
+        # The derivative of Σ w u v, u and v depending on all of w, by how often the example is counted.
+        change = first * second + _above(one, second) + _above(other, first)
+        columns.append(np.mean(first * second) + change - change.mean())
+    return np.stack(columns, axis=1) / x.size
+
+
+def _above(values: Floats, sums_of: Floats) -> Floats:
+    """For each example the mean over all, (E,), of ``sums_of`` where ``values`` are larger than its own; half of it where they are equal."""
+    distinct, place = np.unique(values, return_inverse=True)
+    sums = np.bincount(place, sums_of, distinct.size)
+    above: Floats = (sums.sum() - np.cumsum(sums) + sums / 2)[place] / values.size
+    return above
 
 
 def _tag_sums(metric: str, scores: ExampleScores, labels: Sequence[str]) -> _Sums:
