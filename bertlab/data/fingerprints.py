@@ -55,10 +55,11 @@ def _contents(corpus: CorpusConfig, cache: Path) -> list[object]:
 
 def _hashes(files: list[str], cache: Path) -> list[str]:
     with ThreadPoolExecutor(_THREADS) as pool:
-        return list(pool.map(lambda path: _file_hash(path, cache), files))
+        return list(pool.map(lambda path: file_hash(path, cache), files))
 
 
-def _file_hash(path: str, cache: Path) -> str:
+def file_hash(path: str, cache: Path) -> str:
+    """A hash of a file's content, whatever its name; ``cache`` is where those of large files are kept."""
     try:
         state = os.stat(path)
         if not stat.S_ISREG(state.st_mode):  # opening a pipe would wait for its writer
