@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bertlab.ablation.stability import compare_deviations, deviation, failures, variance_components
+
+
+def test_few_values_have_the_chi_square_interval() -> None:
+    values = np.array([0.81, 0.85, 0.86])
+    found = deviation(values)
+    assert found is not None
+    assert found.method == "chi-square"
+    for end, share in ((found.low, 0.975), (found.high, 0.025)):
+        assert stats.chi2.cdf(2 * np.var(values, ddof=1) / end**2, 2) == pytest.approx(share)
+    assert deviation(np.array([0.5])) is None
+
+
+@pytest.mark.parametrize(("seeds", "least"), [(3, 0.95), (5, 0.95), (10, 0.93), (20, 0.93)])
+def test_the_interval_of_the_deviation_covers_it_for_normal_values(seeds: int, least: float) -> None:
+    random, repetitions = np.random.default_rng(seeds), 1000
+    covered = sum(found.low <= 1 <= found.high for _ in range(repetitions) if (found := deviation(random.normal(0, 1, seeds))))
+    assert covered / repetitions >= least - 3 * np.sqrt(0.95 * 0.05 / repetitions)
+
+
+def test_it_scales_with_the_values_and_does_not_move_with_them() -> None:
+    values = np.random.default_rng(1).normal(0, 1, 12)
+    one, other = deviation(values), deviation(0.01 * values + 0.8)
+    assert one is not None
+    assert other is not None
+    assert (other.value, other.low, other.high) == pytest.approx((0.01 * one.value, 0.01 * one.low, 0.01 * one.high))
+
+
+def test_equal_values_do_not_vary() -> None:
+    found = deviation(np.full(6, 0.7))
+    assert found is not None
+    assert (found.value, found.low, found.high) == pytest.approx((0, 0, 0), abs=1e-12)
+
+
+@pytest.mark.parametrize(("count", "runs"), [(0, 10), (1, 10), (3, 3), (7, 20)])
+def test_the_interval_of_failures_is_where_the_binomial_tails_are_two_and_a_half_percent(count: int, runs: int) -> None:
+    found = failures(count, runs)
+    assert found is not None
+    if count > 0:
+        assert stats.binom.sf(count - 1, runs, found.low) == pytest.approx(0.025)
+    if count < runs:
+        assert stats.binom.cdf(count, runs, found.high) == pytest.approx(0.025)
+    assert (found.low == 0) == (count == 0)
+    assert failures(0, 0) is None
+
+
+def test_components_are_unbiased() -> None:
+    random = np.random.default_rng(2)
+    found = []
+    for _ in range(3000):
+        groups = [random.normal(0, 0.5) + random.normal(0, 0.3, size) for size in (2, 3, 4, 5, 3, 3)]
+        found.append(variance_components(groups))
+    pretraining = np.mean([one.pretraining for one in found if one])
+    finetuning = np.mean([one.finetuning for one in found if one])
+    assert pretraining == pytest.approx(0.25, rel=0.06)
+    assert finetuning == pytest.approx(0.09, rel=0.03)
+
+
+def test_components_of_equal_groups_are_those_of_the_analysis_of_variance() -> None:
+    groups = [np.array([1.0, 2.0, 3.0]), np.array([4.0, 6.0, 8.0]), np.array([2.0, 2.0, 5.0])]
+    found = variance_components(groups)
+    assert found is not None
+    ratio = stats.f_oneway(*groups).statistic
+    assert found.finetuning == pytest.approx(np.mean([np.var(group, ddof=1) for group in groups]))
+    assert found.pretraining == pytest.approx(found.finetuning * (ratio - 1) / 3)
+    assert variance_components([np.array([1.0, 2.0])]) is None
+    assert variance_components([np.array([1.0]), np.array([2.0])]) is None
+
+
+def test_the_statistic_is_brown_and_forsythe_s() -> None:
+    """The permuted statistic orders samples as scipy's does: |t| is the root of its F."""
+    from bertlab.ablation.stability import _brown_forsythe
+
+    random = np.random.default_rng(3)
+    for first, second in ((4, 6), (10, 10)):
+        values = random.normal(0, 1, first + second)
+        expected = stats.levene(values[:first], values[first:], center="median").statistic
+        assert _brown_forsythe(values[None, :], first)[0] ** 2 == pytest.approx(expected)
+
+
+def test_equal_deviations_are_told_apart_in_five_percent_though_runs_collapse() -> None:
+    random, repetitions = np.random.default_rng(4), 400
+    values = random.normal(0, 1, (repetitions, 2, 10)) - 5 * (random.random((repetitions, 2, 10)) < 0.15)
+    tests = [compare_deviations(row, baseline, 200, "collapse", number) for number, (row, baseline) in enumerate(values)]
+    false = sum(test.p_value <= 0.05 for test in tests if test)
+    assert stats.binom.sf(false - 1, repetitions, 0.05) > 0.001
+
+
+def test_a_fivefold_deviation_is_found() -> None:
+    values = np.random.default_rng(5).normal(0, 1, (60, 2, 10)) * np.array([5.0, 1.0])[:, None]
+    tests = [compare_deviations(row, baseline, 200, "fivefold", number) for number, (row, baseline) in enumerate(values)]
+    assert np.mean([test.p_value <= 0.05 for test in tests if test]) > 0.8
+
+
+def test_few_values_cannot_differ_in_deviation() -> None:
+    found = compare_deviations(np.array([0.0, 5.0, 9.0]), np.array([0.1, 0.11, 0.12]), 100, "x")
+    assert found is not None
+    assert found.exact
+    assert found.p_value >= found.smallest >= 0.1
+    assert compare_deviations(np.array([0.1]), np.array([0.1, 0.2]), 100, "x") is None
