@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from bertlab.ablation.graph import Record
@@ -28,6 +28,8 @@ def read_record(runs: Path, key: str) -> Record | None:
         record = Record(**json.loads(record_path(runs, key).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+    if not Path(record.folder).is_dir() and (moved := runs / Path(record.folder).name).is_dir():
+        record = replace(record, folder=str(moved))  # with all of the runs' folder
     if record.status == "done" and not (Path(record.folder) / "result.json").is_file():
         return None  # the run's folder was deleted: it is to be run again
     return record

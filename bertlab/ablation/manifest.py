@@ -1,0 +1,203 @@
+"""What a table was made to be, kept beside the records of its runs, so that a report needs no sweep file, no corpus and no tasks.
+
+``<runs>/grid/tables/<table>-<scale>-<hash>.json``: rows, columns and published numbers, which runs each cell has, what every run was to do,
+and the sentences that stand under the table. The hash is of what the table measures, not of how many seeds measure it: the same call with
+more seeds replaces the file, a call with other data or another budget has a file of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import time
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import bertlab
+from bertlab.ablation.graph import CellPlan, Node, Plan, TablePlan
+from bertlab.ablation.grid import Grid
+from bertlab.errors import UserError, unknown
+from bertlab.files import write_json
+from bertlab.training.identity import hash8
+
+T = TypeVar("T")
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Made:
+    """By whom and when; none of it changes what the table measures."""
+
+    command: str = ""  # as it was typed
+    time: str = ""  # UTC
+    bertlab: str = ""  # version
+    commit: str = ""  # of the checkout that bertlab runs from, with "+" where it has changes; empty where it is none
+    machine: str = ""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A table, its cells and their runs."""
+
+    table: str
+    scale: str
+    grid: Grid
+    notes: tuple[str, ...]  # for under the table: budget, seeds, data, what stands in
+    cells: tuple[CellPlan, ...]
+    nodes: Mapping[str, Node]  # by key: the runs of the cells and those that they start from
+    made: Made = field(default_factory=Made)
+
+    @property
+    def name(self) -> str:
+        """Of its file, and of the folder of its reports."""
+        return f"{self.table}-{self.scale}-{self._hash}"
+
+    @property
+    def _hash(self) -> str:
+        runs = {key: node.shape or " ".join(_without_seed(node.overrides)) for key, node in self.nodes.items()}
+        cells = {(cell.row, cell.column, cell.point or 0.0, *sorted({runs[key] for key in cell.nodes})) for cell in self.cells}
+        return hash8({"table": self.table, "scale": self.scale, "cells": [list(cell) for cell in sorted(cells)]})
+
+
+def manifest_of(plan: Plan, table: str, command: str = "") -> Manifest:
+    """The manifest of one of the plan's tables; ``command`` is what made it, for people."""
+    of_table: TablePlan = plan.tables[table]
+    cells = tuple(plan.cells[table])
+    return Manifest(
+        table=table,
+        scale=of_table.scale,
+        grid=of_table.grid,
+        notes=of_table.notes,
+        cells=cells,
+        nodes=_with_sources(plan.nodes, [key for cell in cells for key in cell.nodes]),
+        made=made(command),
+    )
+
+
+def made(command: str = "") -> Made:
+    """Of what is being made now."""
+    return Made(
+        command=command,
+        time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        bertlab=bertlab.__version__,
+        commit=_commit(),
+        machine=f"{platform.system()} {platform.machine()}",
+    )
+
+
+def manifests_folder(runs: Path) -> Path:
+    """Where they are kept."""
+    return runs / "grid" / "tables"
+
+
+def write_manifest(runs: Path, manifest: Manifest) -> Path:
+    """Keep a manifest, atomically; returns its file."""
+    path = manifests_folder(runs) / f"{manifest.name}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = asdict(replace(manifest, grid=replace(manifest.grid, path=Path(manifest.grid.path.name))))
+    write_json(path, {"format": FORMAT, **_plain(values)})
+    return path
+
+
+def read_manifest(path: Path) -> Manifest:
+    """A manifest that ``write_manifest`` wrote.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        known = {name: values[name] for name in (each.name for each in fields(Manifest))}
+        return _built(Manifest, known)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        again = "run bertlab ablate --grid again, which writes it anew and runs nothing twice"
+        raise UserError(f"{path} is no table's file that this version reads ({type(error).__name__}: {error}): {again}.") from error
+
+
+def find_manifests(runs: Path, names: Sequence[str]) -> list[Manifest]:
+    """The tables of these ``names`` (table5, or with its scale table5-laptop, or with the whole name of its file); without any, all.
+
+    Raises:
+        UserError: a name is none of those that there are.
+    """
+    paths = sorted(manifests_folder(runs).glob("*.json"))
+    if not paths:
+        raise UserError(f"There is no table in {runs}: bertlab ablate --grid makes one (or name another folder with paths.runs=DIR).")
+    manifests = [read_manifest(path) for path in paths]
+    if not names:
+        return manifests
+    known = {name for manifest in manifests for name in _called(manifest)}
+    for name in names:
+        if name not in known:
+            raise unknown(f"table of {runs}", name, known)
+    return [manifest for manifest in manifests if set(names) & set(_called(manifest))]
+
+
+def _called(manifest: Manifest) -> tuple[str, str, str]:
+    return manifest.table, f"{manifest.table}-{manifest.scale}", manifest.name
+
+
+def _without_seed(words: Sequence[str]) -> list[str]:
+    return [word for word in words if not word.startswith("seed=")]
+
+
+def _with_sources(nodes: Mapping[str, Node], keys: Sequence[str]) -> dict[str, Node]:
+    """The nodes of these ``keys`` and those that they start from, in the order of the plan."""
+    wanted = list(keys)
+    for key in wanted:  # which grows
+        source = nodes[key].source
+        if source is not None and source not in wanted:
+            wanted.append(source)
+    return {key: node for key, node in nodes.items() if key in set(wanted)}
+
+
+def _commit() -> str:
+    """The commit of the checkout that this code is part of."""
+    folder = Path(__file__).resolve().parents[2]
+    if not (folder / ".git").exists():
+        return ""
+    try:
+        said = [
+            subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, timeout=10, check=True).stdout.strip()
+            for words in (["rev-parse", "--short=12", "HEAD"], ["status", "--porcelain", "--untracked-files=no"])
+        ]
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return said[0] + ("+" if said[1] else "")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
+
+
+def _built(kind: type[T], values: Mapping[str, Any]) -> T:
+    """The dataclass ``kind`` out of what JSON has of it; keys that it does not have are left out, missing ones have their defaults."""
+    hints = typing.get_type_hints(kind)
+    return kind(**{key: _value(hints[key], value) for key, value in values.items() if key in hints})
+
+
+def _value(hint: Any, value: Any) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if value is None:
+        return None
+    if hint is Path:
+        return Path(value)
+    if is_dataclass(hint):
+        return _built(typing.cast(type[Any], hint), value)
+    if origin in (typing.Union, types.UnionType):
+        return tuple(value) if isinstance(value, list) else value
+    if origin is tuple:
+        return tuple(_value(arguments[0], item) for item in value)
+    if isinstance(value, dict):
+        return {key: _value(arguments[1], item) for key, item in value.items()}
+    return value
