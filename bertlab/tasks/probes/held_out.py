@@ -6,7 +6,8 @@ store holds out.
 
 With ``corpus.filter.duplicate_lines`` the store lacks paragraphs that occurred before, perhaps in a document that is trained on. Of a
 document's text only the paragraphs are taken whose every sentence stands in held-out documents; they must be a held-out document once more.
-What is taken is therefore never more than what the store holds out.
+What is taken is therefore never more than what the store holds out. It may be less: a document whose missing paragraph is kept in another
+held-out document is not recognised.
 """
 
 from __future__ import annotations
