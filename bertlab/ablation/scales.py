@@ -17,7 +17,7 @@ from bertlab.schemas import FINETUNE, PRETRAIN
 from bertlab.tasks.examples import KINDS
 
 _FOLDER = "_grid"
-_KEYS = ("pretrain", "finetune", "probe", "kinds", "seeds", "most_seeds", "minutes", "keep")
+_KEYS = ("pretrain", "finetune", "probe", "kinds", "labelled", "seeds", "most_seeds", "minutes", "keep")
 _PROBE = ("train", "dev", "test")
 
 
@@ -32,6 +32,7 @@ class GridScale:
     seeds: int  # where neither the command nor the table says how many
     minutes: float  # of a pretraining under --budget minutes
     kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # kind of a task → words for its fine-tunings
+    labelled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # the same of tasks that are no probes
     most_seeds: int | None = None  # of tables that ask for more
     keep: tuple[float, ...] = ()  # shares of every pretraining after which its weights are kept
 
@@ -56,7 +57,6 @@ def _read(path: Path, config_dir: Path | None) -> GridScale:
     values = Values(path, config_dir)
     top = values.mapping(load_yaml(path), "", _KEYS)
     probe = values.mapping(top.get("probe") or {}, "probe", _PROBE)
-    kinds = values.mapping(top.get("kinds") or {}, "kinds", KINDS)
     for key in ("seeds", "minutes", "probe"):
         if key not in top:
             raise values.error(key, "is missing")
@@ -67,10 +67,16 @@ def _read(path: Path, config_dir: Path | None) -> GridScale:
         probe={split: _count(values, probe, split, f"probe.{split}") for split in _PROBE},
         seeds=_count(values, top, "seeds", "seeds"),
         minutes=values.positive(top, "minutes", "minutes", 1.0),
-        kinds={kind: values.words(kinds, kind, f"kinds.{kind}", FINETUNE) for kind in kinds},
+        kinds=_by_kind(values, top, "kinds"),
+        labelled=_by_kind(values, top, "labelled"),
         most_seeds=_count(values, top, "most_seeds", "most_seeds") if "most_seeds" in top else None,
         keep=_shares(values, top),
     )
+
+
+def _by_kind(values: Values, top: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:
+    found = values.mapping(top.get(key) or {}, key, KINDS)
+    return {kind: values.words(found, kind, f"{key}.{kind}", FINETUNE) for kind in found}
 
 
 def _count(values: Values, found: Mapping[str, Any], key: str, where: str) -> int:
