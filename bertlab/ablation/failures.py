@@ -1,0 +1,56 @@
+"""Why a run failed, in a few lines: the sentence that its command ended with, not the progress before it."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from bertlab.ablation.graph import PRETRAIN
+
+MOST_LINES = 8
+
+_COLORS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_SENTENCE = re.compile(r"^bertlab: (?!warning: |job \d+ of )(?P<sentence>.*)$")
+_PROGRESS = re.compile(r"^(step [\d,]+ \(\d+%\) · |[\w ]+: \d+%, [\d.]+ MB/s, |wandb: )")
+_OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory|\bMemoryError\b|bad_alloc", re.IGNORECASE)
+
+
+def reason_of(code: int, log: str, kind: str) -> str:
+    """Why a run of this ``kind`` failed whose command ended with the exit ``code`` (minus the signal's number) and said ``log``."""
+    said = last_words(log)
+    if code == -signal.SIGKILL:
+        return f"It was killed (SIGKILL), which is what a system does when its memory runs out: {_what_to_lower(kind)}."
+    if code < 0:
+        return f"It was ended by {signal_name(-code)}{_after(said)}"
+    if code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        return f"It was stopped from outside ({signal_name(code - 128)}); its state is saved, and the same command goes on from there."
+    if _OUT_OF_MEMORY.search(said):
+        return f"{said}\nThe memory ran out: {_what_to_lower(kind)}."
+    return said or f"It ended with exit code {code} and said nothing."
+
+
+def last_words(log: str) -> str:
+    """The sentence of a mistake where the log ends with one; else its last lines, without progress and colors."""
+    lines = [line.rstrip() for line in re.split(r"[\n\r]", _COLORS.sub("", log))]
+    lines = [line for line in lines if line.strip() and not _PROGRESS.match(line.strip())]
+    for place in range(len(lines) - 1, max(-1, len(lines) - 1 - MOST_LINES), -1):
+        if match := _SENTENCE.match(lines[place]):
+            return "\n".join([match["sentence"], *lines[place + 1 :]])
+    return "\n".join(lines[-MOST_LINES:])
+
+
+def signal_name(number: int) -> str:
+    """SIGSEGV of 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _what_to_lower(kind: str) -> str:
+    micro, batch = ("batch.micro", "batch.sequences") if kind == PRETRAIN else ("tuning.micro", "tuning.batch")
+    return f"run fewer at once (--jobs), or set {micro} to a part of {batch}"
+
+
+def _after(said: str) -> str:
+    return f" after saying:\n{said}" if said else "."
