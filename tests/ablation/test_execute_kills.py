@@ -15,6 +15,8 @@ from bertlab.ablation.graph import Plan
 from bertlab.ablation.records import read_record
 from bertlab.ablation.run_states import State
 
+pytestmark = pytest.mark.kill
+
 STEPS, PAUSE = 60, 0.05
 
 
@@ -103,6 +105,7 @@ def test_the_one_that_looks_after_a_run_is_killed(tmp_path: Path) -> None:
     assert "TWICE" not in [what for what, _ in journal(runs)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/proc"), reason="finds processes in /proc")
 @pytest.mark.parametrize("killed", range(3))
 def test_everything_is_killed_at_random_moments(killed: int, tmp_path: Path) -> None:
