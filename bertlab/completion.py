@@ -9,6 +9,15 @@ from pathlib import Path
 
 import typer
 
+# Keys of the verbs that read texts and folders rather than a configuration.
+_TEXT_VERBS = {
+    "fill": ("checkpoint", "top_k", "paths.runs"),
+    "nsp": ("checkpoint", "paths.runs"),
+    "generate": ("checkpoint", "max_tokens", "temperature", "top_k", "stop", "seed", "paths.runs"),
+    "export": ("checkpoint", "paths.runs"),
+    "import": ("paths.runs",),
+}
+
 _SPLIT = "BERTLAB_COMPLETION_SPLIT"  # set while completing for a shell that has split the word at its "="
 
 
@@ -54,6 +63,8 @@ def _keys(args: Sequence[str], start: str, deletes: bool) -> list[str]:
     from bertlab.keys import leaf_keys
     from bertlab.schemas import schema_of
 
+    if args[0] in _TEXT_VERBS:
+        return [f"{key}=" for key in _TEXT_VERBS[args[0]] if key.startswith(start)]
     schema = schema_of(args[0])
     fitting = [group for group in _groups(args) if group.startswith(start) and "/" not in group]
     fitting += [key for key in (*schema.required, *(["checkpoint"] if args[0] == "evaluate" else [])) if key.startswith(start)]

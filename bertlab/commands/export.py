@@ -25,8 +25,14 @@ def run(words: list[str]) -> int:
     from bertlab.interop.pretrained import load_pretrained
 
     pretrained = load_pretrained(checkpoints[0], Path(parsed.values.get("paths.runs", PathsConfig().runs)))
-    folder = Path(parsed.values["folder"]).expanduser()
-    for sentence in export(pretrained, folder, parsed.values.get("parts")):
+    folder, parts = Path(parsed.values["folder"]).expanduser(), parsed.values.get("parts")
+    if parts is None and pretrained.run is not None and pretrained.run.task.is_file():
+        from bertlab.interop.exporting_tasks import export_task
+
+        said = export_task(pretrained.run, folder)
+    else:
+        said = export(pretrained, folder, parts)
+    for sentence in said:
         say(sentence)
     print(folder)
     return 0

@@ -25,7 +25,7 @@ _PARTS = {
 }
 
 _OWN_FILES = ("architecture.json", "model.safetensors", "tokenizer.json")
-_THEIR_FILES = ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+THEIR_FILES = ("config.json", "model.safetensors", "vocab.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 
 
 def export(pretrained: Pretrained, folder: Path, parts: str | None = None) -> list[str]:
@@ -88,14 +88,14 @@ def _about(folder: Path, parts: str, lacking: set[str]) -> list[str]:
 
 
 def _save_theirs(pretrained: Pretrained, folder: Path, parts: str) -> None:
-    _claim(folder, _THEIR_FILES)
+    claim(folder, THEIR_FILES)
     vocabulary, architecture = pretrained.vocabulary, pretrained.architecture
     weights = their_weights(pretrained.trained_weights(), architecture)
     chosen = {name: tensor for name, tensor in weights.items() if name.startswith(_PARTS[parts])}
     if parts == "encoder":
         chosen = {name.removeprefix("bert."): tensor for name, tensor in chosen.items()}
-    _save_tokenizer(vocabulary, folder, architecture.positions)
-    _save_weights(folder, chosen)
+    save_tokenizer(vocabulary, folder, architecture.positions)
+    save_weights(folder, chosen)
     write_json(folder / "config.json", config_of(architecture, CLASSES[parts], vocabulary.pad))
 
 
@@ -105,14 +105,14 @@ def save_own(pretrained: Pretrained, folder: Path) -> None:
     Raises:
         UserError: the folder holds other files.
     """
-    _claim(folder, _OWN_FILES)
+    claim(folder, _OWN_FILES)
     files = RunFolder(folder)
     pretrained.vocabulary.save(files.tokenizer)
-    _save_weights(folder, pretrained.trained_weights())
+    save_weights(folder, pretrained.trained_weights())
     write_json(files.architecture, pretrained.architecture.to_dict())
 
 
-def _claim(folder: Path, names: tuple[str, ...]) -> None:
+def claim(folder: Path, names: tuple[str, ...]) -> None:
     """Make the folder, unless it holds what would be mixed with what is written."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: name a new folder.")
@@ -124,13 +124,13 @@ def _claim(folder: Path, names: tuple[str, ...]) -> None:
         raise UserError(f"{folder} cannot be made ({error.strerror}): name another folder.") from error
 
 
-def _save_weights(folder: Path, weights: dict[str, Tensor]) -> None:
+def save_weights(folder: Path, weights: dict[str, Tensor]) -> None:
     """The format that is named in the metadata is transformers' word for PyTorch's order of a matrix's numbers."""
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
     write_atomically(folder / "model.safetensors", serialised(whole, metadata={"format": "pt"}))
 
 
-def _save_tokenizer(vocabulary: Vocabulary, folder: Path, positions: int) -> None:
+def save_tokenizer(vocabulary: Vocabulary, folder: Path, positions: int) -> None:
     """All the files from which one version or another of transformers makes the same tokenizer."""
     normaliser = vocabulary.tokenizer.normalizer
     names = {

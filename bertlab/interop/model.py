@@ -173,7 +173,7 @@ class Model:
     def _needs(self, head: str, what: str) -> None:
         lacking = head in self.pretrained.fresh or (head != "language head" and not self.bert.architecture.next_sentence)
         if lacking:
-            raise UserError(f"{self.pretrained.name} was trained without a {head}: this needs a model that {what}.")
+            raise UserError(f"{self.pretrained.name} holds no {head} that was trained: this needs a model that {what}.")
 
     def _hidden(self, batch: Batch) -> Tensor:
         hidden = self.bert(batch)

@@ -142,8 +142,10 @@ def _from_own(folder: Path, name: str, weights: dict[str, Tensor], run: RunFolde
         raise UserError(f"{files.architecture} is damaged ({error}): export the model anew.") from error
     ignored: list[str] = []
     if any(key.startswith("bert.") for key in weights):
-        ignored = sorted(key for key in weights if not key.startswith("bert."))
-        weights = {key.removeprefix("bert."): tensor for key, tensor in weights.items() if key.startswith("bert.")}
+        # The heads of pre-training lie beside an encoder that has moved on without them.
+        stale = ("bert.language_head.", "bert.next_sentence_head.")
+        ignored = sorted(key for key in weights if not key.startswith("bert.") or key.startswith(stale))
+        weights = {key.removeprefix("bert."): tensor for key, tensor in weights.items() if key not in ignored}
     vocabulary = Vocabulary.load(files.tokenizer)
     found = _pretrained(architecture, vocabulary, weights, name, origin or folder, files.tokenizer)
     found.run, found.ignored = run, ignored

@@ -88,7 +88,7 @@ class TestNextSentence:
             assert abs(model.next_sentence(first, second) - float(logits.softmax(-1)[0, 0])) < 1e-5
 
     def test_models_that_were_not_trained_to_tell(self, make_run: MakeRun) -> None:
-        with pytest.raises(UserError, match="without a next-sentence head"):
+        with pytest.raises(UserError, match="no next-sentence head"):
             bertlab.load(make_run(next_sentence=False)).next_sentence("he", "was")
 
 

@@ -101,13 +101,19 @@ def test_heads_that_are_missing_start_anew_and_are_named(make_run: MakeRun, tmp_
 
 
 def test_the_encoder_of_a_fine_tuned_model(make_run: MakeRun) -> None:
+    """Its heads of pre-training have not been trained along, so they are not taken for trained."""
     run = make_run()
     weights = load_file(run / "model.safetensors")
-    plain = load_pretrained(str(run), run.parent)
-    save_file({f"bert.{name}": w for name, w in weights.items()} | {"head.output.weight": torch.zeros(2, 16)}, run / "model.safetensors")
+    save_file(
+        {f"bert.{name}": w for name, w in weights.items()} | {"head.classifier.weight": torch.zeros(2, 16)}, run / "model.safetensors"
+    )
     tuned = load_pretrained(str(run), run.parent)
-    assert tuned.ignored == ["head.output.weight"]
-    assert tuned.fingerprint == plain.fingerprint
+    assert tuned.fresh == ["language head", "next-sentence head"]
+    assert "head.classifier.weight" in tuned.ignored
+    encoder = {name for name in weights if not name.startswith(("language_head", "next_sentence_head"))}
+    assert set(tuned.trained_weights()) == encoder
+    for name, tensor in tuned.trained_weights().items():
+        assert torch.equal(tensor, weights[name])
 
 
 def test_training_what_was_loaded_leaves_the_file_alone(make_run: MakeRun) -> None:
