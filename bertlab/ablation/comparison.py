@@ -88,9 +88,9 @@ def compare(row: Sequence[Run], baseline: Sequence[Run], resamples: Resamples | 
     values = (ours.values(), theirs.values())
     seeds_covered = len(ours) > 1 and len(theirs) > 1
     groups = [values[0] - values[1]] if pairing.paired else list(values)
-    errors = tuple(seed_error(group) for group in groups) if seeds_covered else ()
+    error = seed_error(groups) if seeds_covered else None
     deviations = _example_deviations(pairing, resamples, seeds_covered)
-    uncertainty = Uncertainty(float(values[0].mean() - values[1].mean()), errors, deviations)
+    uncertainty = Uncertainty(float(values[0].mean() - values[1].mean()), error, deviations)
     interval = uncertainty.interval()
     return Comparison(
         difference=uncertainty.estimate,

@@ -1,8 +1,8 @@
 """How many seeds would resolve a difference, given how much seeds and examples vary.
 
 The answer is about the test that gives the verdict (``uncertainty``), whose half-width at n seeds is close to
-√(t² s² / n + z² c), with s² the variance between seeds as it is seen, c the part of the examples' variance that seeds do not take away, and
-t and z the quantiles of Student's t with n - 1 degrees of freedom and of the normal distribution.
+√(t² s² / n + z² c), with s² the variance between seeds as it is seen (the sum of two where rows are not paired), c the part of the
+examples' variance that seeds do not take away, and t and z the quantiles of Student's t and of the normal distribution.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ def power(difference: float, seed_variances: Sequence[float], example_variance: 
     """
     shares = (np.arange(_NODES) + 0.5) / _NODES
     factors = 2 * special.gammaincinv((seeds - 1) / 2, shares) / (seeds - 1)  # a variance as n seeds show it, over the true one
-    seen = np.zeros(1)
-    for variance in seed_variances:
-        seen = (seen[:, None] + variance / seeds * factors).ravel()
-    student = float(special.stdtrit(seeds - 1, 1 - alpha / 2))
+    seen = [variance / seeds * factors.reshape(-1, *[1] * place) for place, variance in enumerate(seed_variances)]
+    total = np.asarray(sum(seen, np.zeros(1)))
+    squares = np.asarray(sum((part**2 for part in seen), np.zeros(1)))
+    degrees = (seeds - 1) * np.divide(total**2, squares, out=np.ones_like(total), where=squares > 0)  # Welch's, where there are two
+    student = special.stdtrit(degrees, 1 - alpha / 2)
     normal = float(special.ndtri(1 - alpha / 2))
-    half_width = np.sqrt(student**2 * seen + normal**2 * example_variance)
+    half_width = np.sqrt(student**2 * total + normal**2 * example_variance)
     deviation = np.sqrt(sum(seed_variances) / seeds + example_variance)
     if deviation == 0:
         return float(difference != 0)

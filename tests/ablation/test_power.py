@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from bertlab.ablation.power import MOST, power, seeds_for, seeds_needed, smallest_difference
-from bertlab.ablation.uncertainty import SeedError, Uncertainty
+from bertlab.ablation.uncertainty import Uncertainty, seed_error
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10, 40])
@@ -32,8 +32,7 @@ def test_it_is_how_often_the_test_finds_the_difference(seeds: int, variances: li
     for _ in range(repetitions):
         groups = [random.normal(0, np.sqrt(variance), seeds) for variance in variances]
         estimate = difference + groups[0].mean() - sum(group.mean() for group in groups[1:]) + random.normal(0, np.sqrt(examples))
-        errors = tuple(SeedError(float(group.std(ddof=1) / np.sqrt(seeds)), seeds - 1) for group in groups)
-        found += Uncertainty(float(estimate), errors, deviations).p_value() <= 0.05
+        found += Uncertainty(float(estimate), seed_error(groups), deviations).p_value() <= 0.05
     expected = power(difference, variances, examples, seeds)
     assert found / repetitions == pytest.approx(expected, abs=3.5 * np.sqrt(expected * (1 - expected) / repetitions) + 0.02)
 
