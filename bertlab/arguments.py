@@ -66,10 +66,11 @@ def parse_arguments(arguments: Sequence[str], json: bool = False) -> Arguments:
     return parsed
 
 
-class _Parser(argparse.ArgumentParser):
+class SentenceParser(argparse.ArgumentParser):
     """An argument parser whose complaints are sentences of ours."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise what is wrong as a ``UserError``."""
         unrecognised = message.removeprefix("unrecognized arguments: ")
         if unrecognised != message:
             flag = unrecognised.split()[0]
@@ -78,8 +79,8 @@ class _Parser(argparse.ArgumentParser):
         raise UserError(message[0].upper() + message[1:] + ".")
 
 
-def _parser(json: bool) -> _Parser:
-    parser = _Parser(add_help=False, allow_abbrev=False)
+def _parser(json: bool) -> SentenceParser:
+    parser = SentenceParser(add_help=False, allow_abbrev=False)
     parser.add_argument("overrides", nargs="*")
     parser.add_argument("--help", "-h", action="store_true")
     parser.add_argument("--multirun", "-m", action="store_true")

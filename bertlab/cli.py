@@ -21,6 +21,7 @@ _ABOUT = """bertlab asks what each part of BERT contributes, at a size that fits
   bertlab pretrain objective=ltr norm=batch           change what is predicted, and how states are normalised
   bertlab pretrain -m seed=1,2,3 model=tiny,mini      every combination, one after the other
   bertlab finetune task=mrpc checkpoint=RUN           what a trained model is worth on a task
+  bertlab ablate --grid table5                        a table of the paper, with your numbers and their error bars
   bertlab pretrain --help                             every choice there is
 """
 
@@ -93,6 +94,14 @@ def finetune(words: _Words = None) -> None:
 def evaluate(words: _Words = None) -> None:
     """Measure a trained model on held-out documents: checkpoint=RUN."""
     from bertlab.commands.evaluate import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def ablate(words: _Words = None) -> None:
+    """Run the trainings behind tables, and make the tables: --grid table5."""
+    from bertlab.commands.ablate import run
 
     _verb(run, words)
 

@@ -26,8 +26,14 @@ def complete_overrides(context: typer.Context, parameter: object, incomplete: st
     args = [str(context.info_name), *(context.params.get("words") or [])]
     prefix = next((sign for sign in ("++", "+", "~") if incomplete.startswith(sign)), "")
     key, equals, value = incomplete.removeprefix(prefix).partition("=")
+    if args[0] == "ablate":
+        for stage in ("pretrain", "finetune"):
+            if key.startswith(f"{stage}."):
+                args, key, prefix = [stage, *args[1:]], key.removeprefix(f"{stage}."), f"{prefix}{stage}."
+                break
     if not equals:
-        return [prefix + word for word in _keys(args, key, deletes=prefix == "~")]
+        tables = _tables(key) if args[0] == "ablate" and not prefix else []
+        return tables + [prefix + word for word in _keys(args, key, deletes=prefix == "~")]
     before, comma, last = value.rpartition(",")  # of a sweep, only the last value is being written
     values = [before + comma + choice for choice in _values(args, key) if choice.startswith(last)]
     return values if os.environ.get(_SPLIT) else [f"{prefix}{key}={word}" for word in values]
@@ -76,6 +82,13 @@ def _keys(args: Sequence[str], start: str, deletes: bool) -> list[str]:
     if len(fitting) == 1:
         return [f"{fitting[0]}={value}" for value in _values(args, fitting[0])] or [f"{fitting[0]}="]
     return [f"{key}=" for key in fitting]
+
+
+def _tables(start: str) -> list[str]:
+    """Tables of the bundle, and what only a grid takes."""
+    from bertlab.ablation.grid import bundled_grids
+
+    return [word for word in (*bundled_grids(), "tasks=", "pretrain.", "finetune.") if word.startswith(start)]
 
 
 def _values(args: Sequence[str], key: str) -> list[str]:

@@ -227,6 +227,40 @@ VERBS = {
         ),
         ("model", "backbone", "norm", "objective", "scale"),
     ),
+    "ablate": Verb(
+        "Run all the trainings behind one or several tables, each in a process of its own, and make the tables. A run that several tables "
+        "need is trained once, one that is done is not run again, so the same call goes on after whatever stopped it. The first seed "
+        "of every row comes before any second one. Without tasks=DIR, a folder of labelled tasks, tasks made of the corpus's own text "
+        "stand in for them; without a corpus, text that every installation has is used.",
+        (
+            ("bertlab ablate --grid table5 --scale smoke", "the paper's table 5 in minutes, to see it come about"),
+            ("bertlab ablate --grid table5 --dry-run", "what would be run, what of it is done, and how long the rest will take"),
+            ("bertlab ablate --grid table5 table8 figure5 --seeds 5", "several tables, whose common runs are trained once"),
+            ("bertlab ablate --grid table5 corpus=text corpus.path=DIR tasks=GLUE", "your own text, and labelled tasks"),
+            ("bertlab ablate --grid table5 --budget flops", "rows that cost the same instead of reading the same"),
+            (
+                "bertlab ablate --grid table5 optimizer.lr=5e-4 finetune.optimizer.lr=1e-3",
+                "another rate in pre-training, another in fine-tuning",
+            ),
+            ("bertlab ablate --grid mine.yaml", "a table of your own; docs/ablations.md says how to write one"),
+        ),
+        words="--grid [TABLE]... [FLAGS] [KEY=VALUE]...   (in any order)",
+        options=(
+            ("TABLE (table5)", "one of the tables below, or the path of a YAML file"),
+            ("--scale S (laptop)", "smoke, laptop, gpu_hour, gpu_day or paper: sizes, budgets, seeds and probes together"),
+            ("--seeds N", "runs of a cell; without it the table or the scale says how many"),
+            ("--dry-run", "show the runs, and run nothing"),
+            ("--jobs N", "runs at a time; without it one a GPU, or one a core"),
+            ("--budget B (tokens)", "what rows of a table have alike: tokens, flops or minutes"),
+            ("--launcher L (local)", "local: processes of this machine"),
+            ("--config-dir DIR", "look for choices in DIR too, also for scales of grids: DIR/_grid/mine.yaml"),
+            ("tasks=DIR", "labelled tasks, a folder for each; probes stand in for those that are not there"),
+            ("KEY=VALUE", "of every pre-training, as bertlab pretrain takes it; trainer, logger and paths of every fine-tuning, too"),
+            ("pretrain.KEY=VALUE", "of every pre-training"),
+            ("finetune.KEY=VALUE", "of every fine-tuning, as bertlab finetune takes it"),
+            ("paths.runs=DIR (runs)", "where the runs' folders go, and where those are looked for that are done"),
+        ),
+    ),
     "doctor": Verb(
         "Show what this machine has and what a run on it will use: Python and libraries, processors and GPUs, number formats, "
         "memory, where things are stored, Weights & Biases, SLURM. It changes nothing.",
@@ -324,6 +358,12 @@ def _help_lines(verb: str, folders: Sequence[Path], width: int) -> Iterator[str]
     if texts.options:
         yield "Words"
         yield from _table(texts.options, width)
+        if verb == "ablate":
+            from bertlab.ablation.grid import bundled_grids
+
+            yield ""
+            yield "Tables"
+            yield from _table([(name, description(path)) for name, path in bundled_grids().items()], width)
         return
     yield "Flags" if verb != "score" else "Words"
     yield from _table(_SCORE_WORDS if verb == "score" else [*_FLAGS, *([("--json", "print JSON")] if verb == "params" else [])], width)

@@ -25,7 +25,7 @@ class Node:
     flops: float = 0.0  # about
     wanted_by: tuple[str, ...] = ()  # for people: "table5: bert × mnli, seed 1"
     label: str = ""  # for people: "mnli of ltr, seed 1"
-    shape: str = ""  # runs of one shape differ in their seeds alone, or in the weights that they start from: they take the same time
+    shape: str = ""  # runs of one shape differ in their seeds alone, and so do those that they start from
 
 
 @dataclass(frozen=True)

@@ -66,9 +66,10 @@ def key_of(meaning: Identity) -> str:
     return hashlib.sha256(json.dumps(canonical(meaning), separators=(",", ":")).encode()).hexdigest()[:16]
 
 
-def shape_of(meaning: Identity) -> str:
-    """The same without the seed and the weights that the run starts from: what decides how long it takes."""
-    return key_of({key: value for key, value in meaning.items() if key not in ("seed", "init", "pretrained")})
+def shape_of(meaning: Identity, source: str | None) -> str:
+    """The same for runs that differ in their seeds alone. ``source``: the shape of what the run starts from, and the step."""
+    described = {key: value for key, value in meaning.items() if key not in ("seed", "init", "pretrained")}
+    return key_of({**described, "source": source})
 
 
 def architecture_of(config: PretrainConfig) -> Architecture:

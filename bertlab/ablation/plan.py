@@ -390,7 +390,10 @@ class _Planner:
         key = key_of(meaning)
         if key not in self.drafts:
             overrides = (*words, f"seed={seed}")
-            shape = shape_of(meaning)
+            # Random weights are those of any source of the architecture.
+            is_random = kind == FINETUNING and meaning["pretrained"] is None
+            origin = None if source is None or is_random else f"{self.drafts[source].node.shape}@{step}"
+            shape = shape_of(meaning, origin)
             self.drafts[key] = _Draft(Node(key, kind, overrides, seed, source, step, cost.tokens, cost.flops, (), label, shape))
         return key
 
@@ -426,8 +429,8 @@ class _Planner:
             means = tuple((column, point, keys[0]) for (row, column, point), keys in table.cells.items() if row == name)
             if means and means in seen:
                 raise UserError(
-                    f"{table.grid.path}: rows {seen[means]} and {name} mean the same runs at scale={self.scale.name}: change one of them, or"
-                    " leave it out."
+                    f"{table.grid.path}: rows {seen[means]} and {name} mean the same runs at scale={self.scale.name}: change one of them,"
+                    " or leave it out."
                 )
             seen[means] = name
 

@@ -43,7 +43,8 @@ def probe_words(corpus: CorpusConfig, tokenizer: TokenizerConfig, sizes: dict[st
     sources = {name: dict(_changed(source)) for name, source in corpus.sources.items()}
     values = {
         # These have other values in the probe's file, so they are said in any case.
-        "kind": corpus.kind, "held_out": corpus.held_out,
+        "kind": corpus.kind,
+        "held_out": corpus.held_out,
         **{key: value for key, value in _changed(corpus) if key != "filter"},
         **{f"filter.{key}": value for key, value in _changed(corpus.filter)},
     }
