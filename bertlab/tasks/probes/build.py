@@ -133,11 +133,14 @@ class Building:
             "seed": probe.seed,
         }
 
+    def _filters(self) -> list[list[bool]]:
+        """Whether repeated documents, and repeated lines, are left out: of the corpus, and of each of its sources."""
+        corpora = (self.corpus, *sources_of(self.corpus).values())
+        return [[one.filter.duplicate_documents, one.filter.duplicate_lines] for one in corpora]
+
     def _held_out_by(self) -> list[Any]:
         """What decides which documents are held out."""
-        corpus = self.corpus
-        filters = [[one.filter.duplicate_documents, one.filter.duplicate_lines] for one in (corpus, *sources_of(corpus).values())]
-        return [corpus.held_out, filters, vocabulary_key(self.probe.tokenizer)]
+        return [self.corpus.held_out, self._filters(), vocabulary_key(self.probe.tokenizer)]
 
     def task(self) -> TaskData:
         """The examples, made where they are missing."""
@@ -172,7 +175,7 @@ class Building:
             return None
         store = prepare(self.corpus, self.probe.tokenizer, self.paths, workers=self.workers, progress=self.progress, say=self.say)
         with written_atomically(path) as file:
-            HeldOut.of(store, self.corpus.held_out).save(file)
+            HeldOut.of(store, self.corpus.held_out, in_part=any(lines for _, lines in self._filters())).save(file)
         return path
 
     def _write(self, path: Path) -> None:
@@ -191,9 +194,12 @@ class Building:
                     file.write(json.dumps({"split": name, **asdict(one)}, ensure_ascii=False).encode(errors="replace") + b"\n")
 
     def _supplies(self) -> list[Supply]:
+        """What every document of the sample has to offer."""
+        documents = self._documents()
+        self.say(f"Making the examples of {self.probe.kind} …")
         return [
             Supply(source.document.hash, source.document.held_out, candidates)
-            for source in sources(self._documents())
+            for source in sources(documents)
             if (candidates := self.maker.candidates(source, self._key(source.document.hash)))
         ]
 

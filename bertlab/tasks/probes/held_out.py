@@ -12,7 +12,6 @@ held-out document is not recognised.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -22,7 +21,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from bertlab.data.encoding import HASH_BYTES, content_hash
+from bertlab.data.encoding import content_hash
+from bertlab.data.randomness import UInt64s
 from bertlab.data.store import HASH_TYPE, TOKENIZER, TokenStore, token_type
 from bertlab.data.tokenizer import Vocabulary
 from bertlab.data.words import WordTokenizer
@@ -33,26 +33,27 @@ class HeldOut:
     """The held-out documents of a token store, and the vocabulary that tells them."""
 
     tokenizer: Path
-    documents: frozenset[bytes]  # the hashes of their tokens
-    sentences: frozenset[bytes]  # the hashes of the tokens of each of their sentences
+    documents: UInt64s  # (d,) the hashes of their tokens, ascending
+    sentences: UInt64s  # (s,) the hashes of the tokens of each of their sentences, ascending; (0,) where no document lacks a paragraph
 
     @classmethod
-    def of(cls, store: TokenStore, share: float) -> HeldOut:
-        """Those that ``store`` holds out when ``corpus.held_out`` is ``share``."""
+    def of(cls, store: TokenStore, share: float, in_part: bool) -> HeldOut:
+        """Those that ``store`` holds out when ``corpus.held_out`` is ``share``. ``in_part``: it may lack paragraphs of a document."""
         _, held = store.split(share)
-        hashes = np.asarray(store.document_hashes)[held]
-        return cls(store.folder / TOKENIZER, _set(hashes.tobytes()), frozenset(_sentences(store, held)))
+        sentences = _sentences(store, held) if in_part else b""
+        return cls(
+            store.folder / TOKENIZER, np.unique(np.asarray(store.document_hashes)[held]), np.unique(np.frombuffer(sentences, HASH_TYPE))
+        )
 
     def save(self, file: IO[bytes]) -> None:
         """Write it, for other processes to ``load``."""
-        documents, sentences = (np.frombuffer(b"".join(sorted(hashes)), HASH_TYPE) for hashes in (self.documents, self.sentences))
-        np.savez(file, tokenizer=np.array(str(self.tokenizer)), documents=documents, sentences=sentences)
+        np.savez(file, tokenizer=np.array(str(self.tokenizer)), documents=self.documents, sentences=self.sentences)
 
     @classmethod
     def load(cls, path: Path) -> HeldOut:
         """The inverse of ``save``."""
         with np.load(path) as arrays:
-            return cls(Path(str(arrays["tokenizer"])), _set(arrays["documents"].tobytes()), _set(arrays["sentences"].tobytes()))
+            return cls(Path(str(arrays["tokenizer"])), arrays["documents"], arrays["sentences"])
 
     @cached_property
     def _tokenize(self) -> WordTokenizer:
@@ -64,27 +65,31 @@ class HeldOut:
         ids = [[self._tokenize(sentence) for sentence in block] for block in blocks]
         if self._is_document(ids):
             return list(range(len(blocks)))
+        if not self.sentences.size:
+            return []
         here = [number for number, block in enumerate(ids) if any(block) and self._are_sentences(block)]
         return here if here and self._is_document([ids[number] for number in here]) else []
 
     def _is_document(self, ids: list[list[bytes]]) -> bool:
-        return hashlib.blake2b(b"".join(b"".join(block) for block in ids), digest_size=HASH_BYTES).digest() in self.documents
+        return _holds(self.documents, content_hash(b"".join(b"".join(block) for block in ids)))
 
     def _are_sentences(self, ids: list[bytes]) -> bool:
-        return all(content_hash(sentence) in self.sentences for sentence in ids if sentence)
+        return all(_holds(self.sentences, content_hash(sentence)) for sentence in ids if sentence)
 
 
-def _set(hashes: bytes) -> frozenset[bytes]:
-    return frozenset(hashes[start : start + HASH_BYTES] for start in range(0, len(hashes), HASH_BYTES))
+def _holds(hashes: UInt64s, wanted: bytes) -> bool:
+    value = np.frombuffer(wanted, HASH_TYPE)[0]
+    place = int(np.searchsorted(hashes, value))
+    return place < hashes.size and bool(hashes[place] == value)
 
 
-def _sentences(store: TokenStore, documents: NDArray[np.int64]) -> set[bytes]:
-    """The hashes of the sentences of ``documents``."""
-    found: set[bytes] = set()
+def _sentences(store: TokenStore, documents: NDArray[np.int64]) -> bytes:
+    """The hashes of the sentences of ``documents``, one after the other."""
+    found = bytearray()
     for document in documents:
         first, end = store.document_sentences[document], store.document_sentences[document + 1]
         offsets = np.asarray(store.sentence_offsets[first : end + 1])
         tokens = np.asarray(store.tokens[offsets[0] : offsets[-1]])
-        places = (offsets - offsets[0]).tolist()
-        found.update(content_hash(tokens[a:b].data) for a, b in pairwise(places))
-    return found
+        for start, stop in pairwise((offsets - offsets[0]).tolist()):
+            found += content_hash(tokens[start:stop].data)
+    return bytes(found)

@@ -77,24 +77,38 @@ def recurring(sentences: Sequence[str], common: frozenset[str]) -> list[list[Occ
 
     A span's words are parted by single spaces, and neither the first nor the last is a ``common`` one.
     """
+    several_times = _in_several(sentences)
     places: dict[str, list[Occurrence]] = {}
     for number, sentence in enumerate(sentences):
-        for start, end in spans(sentence, common):
+        for start, end in spans(sentence, several_times, common):
             places.setdefault(sentence[start:end].casefold(), []).append(Occurrence(number, start, end))
     several = {text: found for text, found in places.items() if len({one.sentence for one in found}) > 1}
     return [found for text, found in several.items() if not _is_part(text, found, several)]
 
 
-def spans(sentence: str, common: frozenset[str]) -> Iterator[tuple[int, int]]:
-    """Where each span of a sentence that could be asked for starts and ends."""
-    words = [match.span() for match in _WORDS.finditer(sentence)]
-    bare = [sentence[start:end].casefold() in common for start, end in words]
-    for first in range(len(words)):
-        for last in range(first, min(first + LONGEST_SPAN, len(words))):
-            if last > first and sentence[words[last - 1][1] : words[last][0]] != " ":
+def _in_several(sentences: Sequence[str]) -> set[str]:
+    """The words that stand in several sentences: only they can be parts of a span that does."""
+    met: set[str] = set()
+    several: set[str] = set()
+    for sentence in sentences:
+        here = set(_WORDS.findall(sentence.casefold()))
+        several |= here & met
+        met |= here
+    return several
+
+
+def spans(sentence: str, allowed: set[str], common: frozenset[str]) -> Iterator[tuple[int, int]]:
+    """Where each span of ``allowed`` words that could be asked for starts and ends."""
+    matches = list(_WORDS.finditer(sentence))
+    texts = [match[0].casefold() for match in matches]
+    for first, text in enumerate(texts):
+        if text in common:
+            continue
+        for last in range(first, min(first + LONGEST_SPAN, len(matches))):
+            if texts[last] not in allowed or (last > first and sentence[matches[last - 1].end() : matches[last].start()] != " "):
                 break
-            start, end = words[first][0], words[last][1]
-            if not bare[first] and not bare[last] and end - start >= SHORTEST_SPAN:
+            start, end = matches[first].start(), matches[last].end()
+            if texts[last] not in common and end - start >= SHORTEST_SPAN:
                 yield start, end
 
 
