@@ -7,7 +7,6 @@ several calls may work on one runs folder at once: a node that another call runs
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from bertlab.ablation.executor import Executor, Handle, Task
+from bertlab.ablation.executor import BERTLAB, BUSY, Assignment, Executor, Handle, Task
 from bertlab.ablation.failures import last_words, signal_name
 from bertlab.ablation.graph import Node, Plan, Record
 from bertlab.ablation.live_view import View, view_of
@@ -23,10 +22,8 @@ from bertlab.ablation.locking import NodeLock, is_locked
 from bertlab.ablation.records import read_record, record_path, write_record
 from bertlab.ablation.run_progress import read_progress, tail
 from bertlab.ablation.run_states import ENDED, RunState, State, count
-from bertlab.ablation.runner import BUSY, LOG_TAIL, Assignment, log_path, override
+from bertlab.ablation.runner import LOG_TAIL, log_path, override
 
-BERTLAB = (sys.executable, "-m", "bertlab")
-RUNNER = (sys.executable, "-m", "bertlab.ablation.runner")
 LOOK_SECONDS = 1.0  # between two looks at logs, and at locks that others hold
 GRACE = 60.0  # seconds that a run has for the step that it is in and for saving its state
 
@@ -38,7 +35,6 @@ class Options:
     overrides: tuple[str, ...] = ()  # of both verbs, after all others: logger=none, trainer.threads=2, …
     cache: str | None = None  # paths.cache
     grace: float = GRACE
-    watched: bool = True  # runs end when this process ends, in whatever way
     program: tuple[str, ...] = BERTLAB
 
 
@@ -218,8 +214,8 @@ class _Execution:
         """A node as the executor takes it."""
         options = self.options
         words = [*self.executor.words, *([override("paths.cache", options.cache)] if options.cache else []), *options.overrides]
-        assignment = Assignment(run.node, self.runs, tuple(words), options.program, options.grace, options.watched)
-        return Task(run.node.key, run.title, (*RUNNER, assignment.to_json()), log_path(self.runs, run.node.key))
+        assignment = Assignment(run.node, self.runs, tuple(words), options.program, options.grace)
+        return Task(run.node.key, run.title, assignment, log_path(self.runs, run.node.key))
 
     # What goes on
 

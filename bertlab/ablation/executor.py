@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from bertlab.ablation.graph import Node
+
+BERTLAB = (sys.executable, "-m", "bertlab")
+RUNNER = (sys.executable, "-m", "bertlab.ablation.runner")
+BUSY = 75  # the exit code of a task that left its node to another process, which has the lock
+
 Handle = Any  # an executor's own word for a task that it was given
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """A node to be run, and what of that depends on the machine."""
+
+    node: Node
+    runs: Path  # absolute
+    words: tuple[str, ...]  # overrides that come after the node's own
+    program: tuple[str, ...] = BERTLAB  # what the verb and the overrides are given to
+    grace: float = 60.0  # seconds from asking the run to stop until it is killed
+
+    def to_json(self) -> str:
+        """As an argument of a process."""
+        return json.dumps({**asdict(self), "runs": str(self.runs)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Assignment:
+        """The same back."""
+        values = json.loads(text)
+        node = Node(**{**values["node"], "overrides": tuple(values["node"]["overrides"]), "wanted_by": tuple(values["node"]["wanted_by"])})
+        return cls(node, Path(values["runs"]), tuple(values["words"]), tuple(values["program"]), values["grace"])
 
 
 @dataclass(frozen=True)
@@ -14,13 +44,18 @@ class Task:
     """A command that runs one node wherever the runs' folder is in reach.
 
     It takes the node's lock, starts the run, and keeps the record, so that the record is written also where nobody waits for it any
-    more. Of the exit code only ``runner.BUSY`` says more than the record.
+    more. Of the exit code only ``BUSY`` says more than the record.
     """
 
     key: str  # of the node
     title: str  # for people, and for a queue's list of jobs
-    command: tuple[str, ...]
+    assignment: Assignment
     log: Path
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """To be run in a process of its own, in this process's working directory."""
+        return (*RUNNER, self.assignment.to_json())
 
 
 class Executor(Protocol):

@@ -8,10 +8,10 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from typing import Protocol
 
-from bertlab.ablation.executor import Task
+from bertlab.ablation.executor import BERTLAB, Task
+from bertlab.ablation.templates import Templates
 from bertlab.data.workers import available_cores
 from bertlab.errors import UserError
 
@@ -25,12 +25,14 @@ _DISTRIBUTED = (
 _COLORS = ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE")  # they would draw bars into logs
 
 
-@dataclass
-class Process:
+class Process(Protocol):
     """A task that was started."""
 
-    process: subprocess.Popen[bytes]
-    slot: int
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+
+    def send_signal(self, signum: int) -> None:
+        """Send it a signal."""
 
 
 class LocalExecutor:
@@ -41,10 +43,19 @@ class LocalExecutor:
 
     pause = 0.1
 
-    def __init__(self, jobs: int, threads: int, gpus: Sequence[str] = ()) -> None:
-        """``gpus``: for each slot what its tasks see as CUDA_VISIBLE_DEVICES; slots beyond share them in turn. Empty: they see all."""
+    def __init__(self, jobs: int, threads: int, gpus: Sequence[str] = (), *, forking: bool = False) -> None:
+        """Divide the machine.
+
+        Args:
+            jobs: tasks at a time.
+            threads: of each.
+            gpus: for each slot what its tasks see as CUDA_VISIBLE_DEVICES; slots beyond share them in turn. Empty: they see all.
+            forking: import what trainings need once for all tasks, see ``template``; not with GPUs.
+        """
         self.jobs, self.threads, self.gpus = jobs, threads, tuple(gpus)
-        self._running: list[Process] = []
+        self._slots: dict[int, Process] = {}
+        self._life, self._held = os.pipe()  # the reading end for the tasks; the writing end closes with this process
+        self._templates = Templates(self._life, self._environment(0)) if forking else None
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -53,40 +64,47 @@ class LocalExecutor:
 
     def capacity(self) -> int:
         """Free slots."""
-        return self.jobs - len(self._running)
+        return self.jobs - len(self._slots)
 
     def submit(self, task: Task) -> Process:
         """Start a task."""
-        slot = min(set(range(self.jobs)) - {running.slot for running in self._running})
+        slot = min(set(range(self.jobs)) - set(self._slots))
         task.log.parent.mkdir(parents=True, exist_ok=True)
+        if self._templates is not None and task.assignment.program == BERTLAB:
+            self._slots[slot] = self._templates.start(task)
+        else:
+            self._slots[slot] = self._started(task, slot)
+        return self._slots[slot]
+
+    def _started(self, task: Task, slot: int) -> Process:
         with task.log.open("ab") as log:  # the task itself is silent; should it fail, it says here why
-            process = subprocess.Popen(
-                task.command,
-                stdin=subprocess.PIPE,  # the pipe by which it notices that this process is gone
+            return subprocess.Popen(
+                [*task.command, str(self._life)],
+                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=self._environment(slot),
+                pass_fds=(self._life,),
                 start_new_session=True,  # Ctrl-C in the terminal reaches this process alone, which passes it on
             )
-        self._running.append(handle := Process(process, slot))
-        return handle
 
     def poll(self, handle: Process) -> int | None:
         """The exit code, or None while the task runs."""
-        code = handle.process.poll()
-        if code is not None and handle in self._running:
-            self._running.remove(handle)
-            assert handle.process.stdin is not None
-            with suppress(OSError):
-                handle.process.stdin.close()
+        code = handle.poll()
+        if code is not None:
+            self._slots = {slot: process for slot, process in self._slots.items() if process is not handle}
         return code
 
     def cancel(self, handle: Process, *, at_once: bool) -> None:
         """Signals to the task, see ``runner``."""
-        handle.process.send_signal(signal.SIGINT if at_once else signal.SIGTERM)
+        handle.send_signal(signal.SIGINT if at_once else signal.SIGTERM)
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """End what was kept for further tasks."""
+        if self._templates is not None:
+            self._templates.close()
+        for descriptor in (self._held, self._life):
+            os.close(descriptor)
 
     def _environment(self, slot: int) -> dict[str, str]:
         environment = {name: value for name, value in os.environ.items() if name not in (*_DISTRIBUTED, *_COLORS)}
@@ -121,7 +139,7 @@ def local_executor(
     groups = [",".join(gpus[first : first + devices]) for first in range(0, len(gpus) - devices + 1, devices)]
     if jobs is None:
         jobs = len(groups) or max(1, min(cores // devices, int(_free_memory() / (MEMORY_OF_A_RUN * devices))))
-    return LocalExecutor(jobs, threads or max(1, cores // (jobs * (1 if gpus else devices))), groups)
+    return LocalExecutor(jobs, threads or max(1, cores // (jobs * (1 if gpus else devices))), groups, forking=not gpus and devices == 1)
 
 
 def visible_gpus(environment: Mapping[str, str]) -> list[str]:

@@ -39,10 +39,8 @@ class RunState:
 
     @property
     def title(self) -> str:
-        """The run in words: who wants it, or its key; ``+2`` where two others want it, too."""
-        wanted_by = self.node.wanted_by
-        name = wanted_by[0] if wanted_by else self.node.key
-        return f"{self.node.kind} {name}{f' (+{len(wanted_by) - 1})' if len(wanted_by) > 1 else ''}"
+        """The run in words."""
+        return f"{self.node.kind} {self.node.label or next(iter(self.node.wanted_by), self.node.key)}"
 
     @property
     def elapsed(self) -> float:

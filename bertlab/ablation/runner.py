@@ -1,10 +1,10 @@
-"""The process that looks after one run: ``python -m bertlab.ablation.runner ASSIGNMENT``.
+"""The process that looks after one run: ``python -m bertlab.ablation.runner ASSIGNMENT [DESCRIPTOR]``.
 
 It takes the node's lock, starts the run's command, passes signals on, and writes the record of how it ended. It is a process of its own,
 small and without PyTorch, so that the record is written also when the run is killed for its memory, and also when the grid's command is
 gone (a cluster's queue starts it on another machine). What must not happen is a run that nobody looks after, or two of the same:
 
-- The grid's command is killed: the pipe from it ends, and the run is asked to save its state and stop.
+- The grid's command is killed: a pipe from it (DESCRIPTOR) ends, and the run is asked to save its state and stop.
 - This process is killed: the system sends the run the same signal (Linux).
 - In both cases the run holds the lock until it has ended, so the next command waits for it.
 
@@ -13,7 +13,6 @@ SIGTERM has the run save its state and end, and be killed where it does not in t
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import select
@@ -23,13 +22,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
-from typing import Any, BinaryIO
+from typing import Protocol
 
+from bertlab.ablation.executor import BUSY, Assignment
 from bertlab.ablation.failures import reason_of
 from bertlab.ablation.graph import FINETUNE, Node, Record
 from bertlab.ablation.locking import NodeLock
@@ -37,35 +37,13 @@ from bertlab.ablation.records import read_record, record_path, write_record
 from bertlab.ablation.run_progress import tail
 from bertlab.errors import UserError
 
-DONE, FAILED, BUSY, STOPPED = 0, 1, 75, 143  # exit codes; BUSY: another process has the node's lock
+DONE, FAILED, STOPPED = 0, 1, 143  # exit codes, besides BUSY
+STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 PATIENCE = 1.0  # seconds in which a lock may be held by someone who only looks whether it is
 PAUSE = 0.1  # seconds between two looks at the run
 LOG_TAIL = 16 * 1024  # bytes at the end of a log in which the reason of a failure stands
-_ASK, _TERMINATE = signal.SIGTERM, signal.SIGKILL
+_ASK = signal.SIGTERM
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, from Linux's prctl.h
-
-
-@dataclass(frozen=True)
-class Assignment:
-    """A node and what of it depends on the machine."""
-
-    node: Node
-    runs: Path  # absolute
-    words: tuple[str, ...]  # overrides that come after the node's own
-    program: tuple[str, ...]  # what the verb and the overrides are given to
-    grace: float  # seconds from asking a run to stop until it is killed
-    watched: bool  # standard input ends when whoever wants the run is gone
-
-    def to_json(self) -> str:
-        """As the process's argument."""
-        return json.dumps({**asdict(self), "runs": str(self.runs)})
-
-    @classmethod
-    def from_json(cls, text: str) -> Assignment:
-        """The same back."""
-        values = json.loads(text)
-        node = Node(**{**values["node"], "overrides": tuple(values["node"]["overrides"]), "wanted_by": tuple(values["node"]["wanted_by"])})
-        return cls(node, Path(values["runs"]), tuple(values["words"]), tuple(values["program"]), values["grace"], values["watched"])
 
 
 def log_path(runs: Path, key: str) -> Path:
@@ -110,8 +88,14 @@ def override(key: str, value: str) -> str:
     return f'{key}="{escaped}"'
 
 
-def run_node(assignment: Assignment) -> int:
-    """Run a node unless that is done, and keep its record; returns one of the exit codes above."""
+def run_node(assignment: Assignment, start: Start, life: int | None = None) -> int:
+    """Run a node unless that is done, and keep its record; returns one of the exit codes above.
+
+    Args:
+        assignment: what is to be run.
+        start: how a command becomes a process.
+        life: an open file that ends when whoever wants the run is gone.
+    """
     key, runs = assignment.node.key, assignment.runs
     with NodeLock(runs, key) as lock:
         if not lock.acquire(PATIENCE):
@@ -122,29 +106,31 @@ def run_node(assignment: Assignment) -> int:
         record_path(runs, key).unlink(missing_ok=True)  # of an earlier failure: this is a new try
         begin = time.monotonic()
         try:
-            record = _run(assignment, lock)
+            record = _run(assignment, lock, start, life)
         except (UserError, OSError) as error:
             record = Record(key, "failed", "", str(error))
         if record is None:
             return STOPPED
-        write_record(runs, Record(key, record.status, record.folder, record.reason, round(time.monotonic() - begin, 3)))
+        write_record(runs, replace(record, seconds=round(time.monotonic() - begin, 3)))
         return DONE if record.status == "done" else FAILED
 
 
-def _run(assignment: Assignment, lock: NodeLock) -> Record | None:
+def _run(assignment: Assignment, lock: NodeLock, start: Start, life: int | None) -> Record | None:
     """Run the node's command to its end; None when it was asked to stop before that."""
     node, log = assignment.node, log_path(assignment.runs, assignment.node.key)
     command = command_of(assignment)
     heading = f"$ {shlex.join(command)}\n"
     log.write_text(heading)
     with log.open("ab") as said, tempfile.TemporaryFile() as printed:
-        code, stopped = _look_after(command, said, printed, lock, assignment)
+        stop = _Stop(life)
+        child = start(command, printed.fileno(), said.fileno(), lock.descriptor)
+        code = _look_after(child, stop, assignment.grace)
         printed.seek(0)
         lines = printed.read().decode(errors="replace").split("\n")
     folder = next((line.strip() for line in reversed(lines) if line.strip()), "")
     if code == 0 and (Path(folder) / "result.json").is_file():
         return Record(node.key, "done", folder)
-    if stopped:
+    if stop.asked:
         return None
     said_last = tail(log, LOG_TAIL).removeprefix(heading)
     if code == 0:
@@ -152,43 +138,33 @@ def _run(assignment: Assignment, lock: NodeLock) -> Record | None:
     return Record(node.key, "failed", folder, reason_of(code, said_last, node.kind))
 
 
-def _look_after(command: list[str], said: BinaryIO, printed: Any, lock: NodeLock, assignment: Assignment) -> tuple[int, bool]:
-    """Start ``command`` and wait for its end; returns its exit code, and whether it was asked to stop."""
-    stop = _Stop(watched=assignment.watched)
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=printed,
-        stderr=said,
-        pass_fds=(lock.descriptor,),
-        process_group=0,
-        preexec_fn=_ending_with(os.getpid()),
-    )
+def _look_after(child: Child, stop: _Stop, grace: float) -> int:
+    """Wait for the run's end, and bring it about where that is asked for; returns its exit code."""
     deadline = None
-    while (code := process.poll()) is None:
+    while (code := child.poll()) is None:
         if stop.asked and deadline is None:
-            process.send_signal(_ASK)  # the run's first process saves the state and ends the others
-            deadline = time.monotonic() + assignment.grace
+            child.send_signal(_ASK)  # the run's first process saves the state and ends the others
+            deadline = time.monotonic() + grace
         if deadline is not None and (stop.insisted or time.monotonic() > deadline):
-            _end_group(process.pid)
+            _end_group(child.pid)
         stop.wait(PAUSE)
     if code != 0:
-        _end_group(process.pid)  # what a killed process has left running
-    return code, stop.asked
+        _end_group(child.pid)  # what a killed process has left running
+    return code
 
 
 def _end_group(group: int) -> None:
     with suppress(ProcessLookupError, PermissionError):  # there is nothing left of it (macOS says EPERM of a group of zombies)
-        os.killpg(group, _TERMINATE)
+        os.killpg(group, signal.SIGKILL)
 
 
 class _Stop:
-    """Whether the run is to stop: a signal came, or the pipe from whoever wants it has ended. SIGINT, or a second signal, insists."""
+    """Whether the run is to stop: a signal came, or whoever wants it is gone. SIGINT, or a second signal, insists."""
 
-    def __init__(self, *, watched: bool) -> None:
+    def __init__(self, life: int | None) -> None:
         self.asked = self.insisted = False
-        self._watched = watched
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        self._life = life
+        for number in STOPPING:
             signal.signal(number, self._note)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
@@ -196,29 +172,59 @@ class _Stop:
 
     def wait(self, seconds: float) -> None:
         """Until something may have happened, or for some ``seconds``."""
-        if not self._watched:
+        if self._life is None:
             time.sleep(seconds)
-            return
-        ready, _, _ = select.select([sys.stdin], [], [], seconds)
-        if ready and not os.read(sys.stdin.fileno(), 1):
-            self.asked, self._watched = True, False
+        elif select.select([self._life], [], [], seconds)[0]:  # nothing is ever written to it: this is its end
+            self.asked, self._life = True, None
 
 
-def _ending_with(parent: int) -> Callable[[], None] | None:
-    """What the run's process does before it becomes the command: ask the system to stop it when ``parent`` is gone."""
-    if not sys.platform.startswith("linux"):
-        return None
-    import ctypes
+class Child(Protocol):
+    """A process that was started, the first of a process group of its own."""
 
-    prctl = ctypes.CDLL(None).prctl
+    @property
+    def pid(self) -> int:
+        """Its number, and its group's."""
+
+    def poll(self) -> int | None:
+        """Its exit code, minus a signal's number where one ended it; None while it runs."""
+
+    def send_signal(self, signum: int) -> None:
+        """Send it a signal."""
+
+
+# Starts a command with the descriptors of its standard output and error, and of a lock that it holds as long as it lives.
+Start = Callable[[Sequence[str], int, int, int], Child]
+
+
+def start_command(command: Sequence[str], printed: int, said: int, lock: int) -> Child:
+    """Start it as a new program."""
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=printed,
+        stderr=said,
+        pass_fds=(lock,),
+        process_group=0,
+        preexec_fn=ending_with(os.getpid()),
+    )
+
+
+def ending_with(parent: int) -> Callable[[], None]:
+    """What a process calls that is to be asked to stop when its ``parent`` is gone; only Linux can do that, elsewhere it does nothing."""
+    prctl = None
+    if sys.platform.startswith("linux"):
+        import ctypes
+
+        prctl = ctypes.CDLL(None).prctl
 
     def prepare() -> None:
-        prctl(_SET_PARENT_DEATH_SIGNAL, int(_ASK))
-        if os.getppid() != parent:  # it was gone before that
-            os._exit(128 + _ASK)
+        if prctl is not None:
+            prctl(_SET_PARENT_DEATH_SIGNAL, int(_ASK))
+            if os.getppid() != parent:  # it was gone before that
+                os._exit(128 + _ASK)
 
     return prepare
 
 
 if __name__ == "__main__":
-    sys.exit(run_node(Assignment.from_json(sys.argv[1])))
+    sys.exit(run_node(Assignment.from_json(sys.argv[1]), start_command, int(sys.argv[2]) if len(sys.argv) > 2 else None))

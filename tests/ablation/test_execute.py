@@ -13,14 +13,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bertlab.ablation.execute import execute
-from bertlab.ablation.executor import Task
+from bertlab.ablation.executor import Assignment, Task
 from bertlab.ablation.graph import FINETUNE, Node
 from bertlab.ablation.live_view import LogView
 from bertlab.ablation.local_executor import LocalExecutor
 from bertlab.ablation.locking import NodeLock, is_locked
 from bertlab.ablation.records import read_record
 from bertlab.ablation.run_states import State
-from bertlab.ablation.runner import Assignment, command_of, override
+from bertlab.ablation.runner import command_of, override
 from bertlab.overrides import parse_override
 
 
@@ -121,7 +121,7 @@ def test_the_source_is_not_in_the_plan(tmp_path: Path) -> None:
 def test_a_command_in_hydras_grammar(tmp_path: Path) -> None:
     runs = tmp_path / 'it\'s "a", b\\'
     assert carry_out(plan_of(pretraining("a")), runs).done
-    assignment = Assignment(Node("k", FINETUNE, ("task=mnli",), 1, "a"), runs, ("logger=none",), PROGRAM, 1.0, watched=False)
+    assignment = Assignment(Node("k", FINETUNE, ("task=mnli",), 1, "a"), runs, ("logger=none",), PROGRAM, 1.0)
     assert Assignment.from_json(assignment.to_json()) == assignment
     command = command_of(assignment)
     assert command[:4] == [*PROGRAM, "finetune", "task=mnli"]
