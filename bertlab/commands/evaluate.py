@@ -70,13 +70,10 @@ def _folder_of_model(checkpoint: str, runs: Path) -> Path | None:
 
 def _evaluate_folder(place: str, arguments: Arguments) -> int:
     """Evaluate a model that comes without a configuration: by the objective that its parts show, at the usual length."""
-    from bertlab.interop.initial import take_over
+    from bertlab.interop.initial import config_without_training
+    from bertlab.interop.pretrained import load_pretrained
 
-    config = PretrainConfig(init=place)
-    take_over(config, [])
-    config.init, config.budget.steps, config.scale = None, 1, ""
-    config.batch.length = min(config.batch.length, config.model.positions)
-    config.logger.kind = "none"
+    config = config_without_training(load_pretrained(place, _runs_folder(arguments)))
 
     def evaluate_model(config: PretrainConfig) -> Path:
         _evaluate_pretrained(place, config)

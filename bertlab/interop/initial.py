@@ -32,7 +32,20 @@ def take_over(config: PretrainConfig, overrides: Iterable[str]) -> None:
         return
     from bertlab.interop.pretrained import load_pretrained
 
-    pretrained = load_pretrained(config.init, Path(config.paths.runs))
+    take_over_from(load_pretrained(config.init, Path(config.paths.runs)), config, overrides)
+
+
+def config_without_training(pretrained: Pretrained) -> PretrainConfig:
+    """A configuration to evaluate a model by that comes without one: its objective as its parts show it, the usual length."""
+    config = PretrainConfig(init=pretrained.origin)
+    take_over_from(pretrained, config, [])
+    config.init, config.budget.steps, config.logger.kind = None, 1, "none"
+    config.batch.length = min(config.batch.length, config.model.positions)
+    return config
+
+
+def take_over_from(pretrained: Pretrained, config: PretrainConfig, overrides: Iterable[str]) -> None:
+    """The same where the checkpoint is loaded already."""
     given = _given(overrides)
     settled = _settled(pretrained, config.objective.kind if "objective" in given or "objective.kind" in given else pretrained.objective)
     for section, values in settled.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -132,6 +133,40 @@ class Model:
                 logits = reader.read(written[-1])
         text = prompt.rstrip() + self._continuation(begun, written)
         return text if prompt else text.lstrip()
+
+    def evaluate(
+        self,
+        path: str | Path | None = None,
+        kind: str = "text",
+        lengths: Sequence[int] = (),
+        sequences: int = 512,
+        held_out: float = 0.01,
+    ) -> dict[int, dict[str, Any]]:
+        """Loss, perplexity and accuracy on the held-out documents of a corpus, by length; what ``bertlab evaluate`` prints.
+
+        Args:
+            path: the corpus's files; None is the text that every installation has.
+            kind: how they are read, as in corpus.kind.
+            lengths: of the sequences; none is 128, or the most that the model has positions for.
+            sequences: at most so many at each length.
+            held_out: the share of the documents that is evaluated on.
+
+        Raises:
+            UserError: the corpus cannot be used, or the model predicts no words.
+        """
+        from bertlab.config import CorpusConfig
+        from bertlab.interop.initial import config_without_training
+        from bertlab.schemas import PRETRAIN
+        from bertlab.training.evaluate import evaluate_model
+
+        self._needs("language head", "predicts words")
+        config = config_without_training(self.pretrained)
+        config.corpus = CorpusConfig(kind="builtin" if path is None else kind, path=None if path is None else str(path), held_out=held_out)
+        config.validation.lengths, config.validation.sequences = list(lengths), sequences
+        config.trainer.accelerator = "cpu" if self.device.type == "cpu" else "auto"
+        config.trainer.progress = False
+        PRETRAIN.validate(config)
+        return evaluate_model(self.bert, Path(self.pretrained.tokenizer), config, show=lambda line: None)
 
     def states(self, texts: Sequence[str], layer: int = -1) -> list[Tensor]:
         """The hidden states of each text, (its tokens, H), those of [CLS] and [SEP] included, after ``layer``.

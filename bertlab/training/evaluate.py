@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -66,8 +66,8 @@ def evaluate(folder: Path, config: PretrainConfig, weights: Path | None = None) 
     return evaluate_model(load_model(run, weights), run.tokenizer, config)
 
 
-def evaluate_model(model: Bert, tokenizer: Path, config: PretrainConfig) -> dict[int, Row]:
-    """The same of a model and its vocabulary, wherever they come from.
+def evaluate_model(model: Bert, tokenizer: Path, config: PretrainConfig, show: Callable[[str], None] = print) -> dict[int, Row]:
+    """The same of a model and its vocabulary, wherever they come from; ``show`` gets what is printed.
 
     Raises:
         UserError: the corpus cannot be used.
@@ -90,9 +90,9 @@ def evaluate_model(model: Bert, tokenizer: Path, config: PretrainConfig) -> dict
     for length in config.validation.lengths or plan.lengths:
         context = torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
         figures[length] = held_out_figures(model, objective, data.validation_batches(length), context)
-        print(f"held out, length {length}: {in_words(figures[length])}")
+        show(f"held out, length {length}: {in_words(figures[length])}")
     baseline = unigram_baseline(store, data.training_documents, data.held_out_documents)
-    print(f"word frequencies alone: perplexity {baseline.perplexity:,.1f}")
+    show(f"word frequencies alone: perplexity {baseline.perplexity:,.1f}")
     return figures
 
 
