@@ -79,9 +79,10 @@ def _totals(plan: Plan, known: Estimate) -> Iterable[str]:
     )
     saved_runs = plan.naive_runs - len(plan.nodes)
     if saved_runs > 0 and plan.naive_flops > flops:
+        share = 1 - flops / plan.naive_flops
         yield (
             f"Without sharing, every row of every table pre-trained for itself, it would be {_counted(plan.naive_runs, 'run')} and"
-            f" {in_short(plan.naive_flops)} FLOPs: {_counted(saved_runs, 'run')} and {1 - flops / plan.naive_flops:.0%} of the FLOPs are saved."
+            f" {in_short(plan.naive_flops)} FLOPs: sharing saves {_counted(saved_runs, 'run')} and {share:.0%} of the FLOPs."
         )
     else:
         yield "No run is shared."
