@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 # Per-token quantities of a language model: what a token is and what the model sees of its surroundings are part of what they measure.
-_OF_A_LANGUAGE_MODEL = ("perplexity", "loss", "bits", "pseudo_perplexity")
+_OF_A_LANGUAGE_MODEL = ("perplexity", "loss", "bits", "pseudo_perplexity", "token_accuracy")
 
 
 @dataclass(frozen=True)

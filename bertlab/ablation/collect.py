@@ -1,0 +1,255 @@
+"""From a table's manifest and the folders of its runs to what statistics and reports are made of. Nothing is trained, nothing is asked for.
+
+A fine-tuning gives its metric (result.json) and what each example adds to it (predictions.jsonl); a pretraining gives its held-out figures
+(metrics.jsonl), with what they measure, so that perplexities of different objectives or vocabularies never meet in a comparison. What has
+failed, runs just now or was never begun is there too, and is called so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from bertlab.ablation.comparable import Quantity
+from bertlab.ablation.example_sums import example_sums
+from bertlab.ablation.graph import CellPlan, Node
+from bertlab.ablation.grid import Column
+from bertlab.ablation.locking import is_locked
+from bertlab.ablation.manifest import Manifest
+from bertlab.ablation.records import read_record
+from bertlab.ablation.runs import Run
+from bertlab.errors import UserError
+from bertlab.task_config import TaskConfig
+from bertlab.training.run_folder import RunFolder, from_plain
+
+DONE, FAILED, RUNNING, MISSING = "done", "failed", "running", "missing"
+
+Rows = list[dict[str, Any]]
+CellKey = tuple[str, str, float | None]  # row, column, point
+
+
+@dataclass(frozen=True)
+class NodeState:
+    """What is known of a run, beside what it was to be."""
+
+    node: Node
+    status: str  # DONE | FAILED | RUNNING | MISSING
+    folder: RunFolder | None = None
+    reason: str = ""  # why it failed
+    seconds: float = 0.0  # that it took, with its start
+
+    @cached_property
+    def result(self) -> dict[str, Any] | None:
+        """The content of result.json; None where the run is not done."""
+        if self.folder is None or self.status != DONE:
+            return None
+        found: dict[str, Any] = json.loads(self.folder.result.read_text(encoding="utf-8"))
+        return found
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The rows of metrics.jsonl; a torn last one is left out."""
+        return _read_rows(self.folder.metrics) if self.folder is not None else []
+
+
+@dataclass(frozen=True)
+class CellRun:
+    """One run of a cell."""
+
+    key: str  # of the node
+    status: str  # DONE | FAILED | RUNNING | MISSING
+    pretraining_seed: int | None
+    finetuning_seed: int | None
+    value: float | None = None  # a fraction, or a perplexity
+    degenerate: str | None = None  # why a run that came to its end has learned nothing
+    reason: str = ""  # why it failed
+    run: Run | None = None  # as the statistics have it; None where there is nothing to count
+    quantity: Quantity | None = None
+
+
+@dataclass(frozen=True)
+class Collected:
+    """Everything that is known of a table's runs."""
+
+    manifest: Manifest
+    nodes: Mapping[str, NodeState]  # by key
+    cells: Mapping[CellKey, tuple[CellRun, ...]]
+    remarks: tuple[str, ...] = ()  # what could not be read, as sentences
+
+
+def collect(manifest: Manifest, runs: Path) -> Collected:
+    """Read whatever there is of the table's runs in the folder ``runs``."""
+    nodes: dict[str, NodeState] = {}
+    for key, node in manifest.nodes.items():
+        nodes[key] = _state(node, runs)
+    nodes = {key: _blocked(state, nodes) for key, state in nodes.items()}
+    remarks: dict[str, None] = {}
+    read: dict[tuple[str, str], CellRun] = {}
+    cells = {}
+    for cell in manifest.cells:
+        found = [_cell_run(manifest, nodes, cell, key, read, remarks) for key in cell.nodes]
+        cells[cell.row, cell.column, cell.point] = tuple(found)
+    return Collected(manifest, nodes, cells, tuple(remarks))
+
+
+def _state(node: Node, runs: Path) -> NodeState:
+    record = read_record(runs, node.key)
+    if record is not None and record.status == "done":
+        return NodeState(node, DONE, RunFolder(Path(record.folder)), seconds=record.seconds)
+    if is_locked(runs, node.key):
+        return NodeState(node, RUNNING)
+    if record is None:
+        return NodeState(node, MISSING)
+    folder = RunFolder(Path(record.folder)) if record.folder else None
+    return NodeState(node, FAILED, folder, record.reason, record.seconds)
+
+
+def _blocked(state: NodeState, nodes: Mapping[str, NodeState]) -> NodeState:
+    """A run that cannot be begun because what it starts from failed has failed with it."""
+    source = state.node.source
+    while source is not None and state.status == MISSING:
+        if nodes[source].status == FAILED:
+            return replace(state, status=FAILED, reason=f"{nodes[source].node.label or source}, which it starts from, failed.")
+        source = nodes[source].node.source
+    return state
+
+
+def _cell_run(
+    manifest: Manifest,
+    nodes: Mapping[str, NodeState],
+    cell: CellPlan,
+    key: str,
+    read: dict[tuple[str, str], CellRun],
+    remarks: dict[str, None],
+) -> CellRun:
+    """A cell's run of the node ``key``; rows that share a run share what was ``read`` of it."""
+    column, row = manifest.grid.columns[cell.column], manifest.grid.rows[cell.row]
+    place = (key, cell.column)
+    if place not in read:
+        read[place] = _read(nodes[key], column, _seeds(nodes, key, column, random=row.random), remarks)
+    return read[place]
+
+
+def _seeds(nodes: Mapping[str, NodeState], key: str, column: Column, *, random: bool) -> tuple[int | None, int | None]:
+    """Of the pretraining and of the fine-tuning.
+
+    Weights that were never trained are drawn by the fine-tuning's seed: it counts as the seed of a pretraining of no steps, too, so
+    that a randomly initialised row repeats what the rows beside it repeat.
+    """
+    node = nodes[key].node
+    if column.held_out is not None:
+        return node.seed, None
+    if random:
+        return node.seed, node.seed
+    return None if node.source is None else nodes[node.source].node.seed, node.seed
+
+
+def _read(state: NodeState, column: Column, seeds: tuple[int | None, int | None], remarks: dict[str, None]) -> CellRun:
+    key = state.node.key
+    if state.status == FAILED:
+        return CellRun(key, FAILED, *seeds, reason=state.reason, run=Run(*seeds, None))
+    if state.status != DONE:
+        return CellRun(key, state.status, *seeds)
+    try:
+        if column.held_out is not None:
+            return _held_out_run(state, column, seeds)
+        return _task_run(state, column, seeds, remarks)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, UserError) as error:
+        said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+        return CellRun(key, FAILED, *seeds, reason=f"What {_name(state)} left cannot be read ({said}).", run=Run(*seeds, None))
+
+
+def _task_run(state: NodeState, column: Column, seeds: tuple[int | None, int | None], remarks: dict[str, None]) -> CellRun:
+    result, metric = state.result, column.metric
+    assert result is not None
+    assert state.folder is not None
+    assert metric is not None
+    split = column.split or str(result["split"])
+    figures = result["metrics"][split]
+    if metric not in figures:
+        raise UserError(f"its result has no {metric} of {split}")
+    value = float(figures[metric])
+    degenerate = result["degenerate"]
+    quantity = Quantity(metric, data=f"{result['data']['fingerprint']} {split}")
+    path = state.folder.predictions if split == result["split"] else state.folder.predictions_of(split)
+    try:
+        run = Run(*seeds, value, degenerate is not None, example_sums(*_predicted(state.folder, path, metric)))
+    except (OSError, ValueError, KeyError, TypeError, UserError) as error:
+        remarks[f"The predictions of {_name(state)} cannot be used ({error})."] = None
+        run = Run(*seeds, value, degenerate is not None)
+    return CellRun(state.node.key, DONE, *seeds, value, degenerate, run=run, quantity=quantity)
+
+
+def _predicted(folder: RunFolder, path: Path, metric: str) -> tuple[TaskConfig, str, list[Any], list[str]]:
+    """What ``example_sums`` takes."""
+    from bertlab.tasks.predictions import read_predictions
+
+    described = json.loads(folder.task.read_text(encoding="utf-8"))
+    return from_plain(TaskConfig, described["task"]), metric, read_predictions(path), list(described["labels"])
+
+
+def _held_out_run(state: NodeState, column: Column, seeds: tuple[int | None, int | None]) -> CellRun:
+    assert state.result is not None
+    assert column.held_out is not None
+    lengths = sorted(int(each) for each in state.result["held_out"])
+    length = lengths[-1] if column.length is None else column.length
+    if length not in lengths:
+        raise UserError(f"it was evaluated at length {', '.join(map(str, lengths))} and not at {length}")
+    figures = state.result["held_out"][str(length)]
+    if figures.get(column.held_out) is None:
+        raise UserError(f"it has no finite held-out {column.held_out}")
+    value = float(figures[column.held_out])
+    quantity = held_out_quantity(state.result["identity"], column.held_out, length)
+    return CellRun(state.node.key, DONE, *seeds, value, run=Run(*seeds, value), quantity=quantity)
+
+
+def held_out_quantity(identity: Mapping[str, Any], metric: str, length: int) -> Quantity:
+    """What a held-out figure measures, by the identity of its pretraining."""
+    masking = identity["masking"]
+    protocol = f"length {length}"
+    if masking is not None:
+        protocol += ", " + ", ".join(f"{key} {value}" for key, value in sorted(masking.items()))
+    if metric == "nsp_accuracy":  # pairs are made alike whatever is masked in them, and a verdict on a pair counts no tokens
+        return Quantity(metric, data=f"{_corpus(identity)} length {length}")
+    return Quantity(
+        "token_accuracy" if metric == "accuracy" else metric,
+        data=_corpus(identity),
+        objective=str(identity["objective"]["kind"]),
+        vocabulary=str(identity["vocabulary"]),
+        protocol=protocol,
+    )
+
+
+def _corpus(identity: Mapping[str, Any]) -> str:
+    corpus = identity["corpus"]
+    return f"{corpus['content']} {corpus['held_out']}"
+
+
+def _name(state: NodeState) -> str:
+    return state.folder.name if state.folder is not None else state.node.key
+
+
+def _read_rows(path: Path) -> Rows:
+    rows: Rows = []
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return rows
+    for line in lines:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            break
+        if not isinstance(row, dict) or "step" not in row or "split" not in row:
+            break
+        rows.append(row)
+    return rows
+
+
+def runs_of(collected: Collected, place: CellKey) -> Sequence[Run]:
+    """The runs of a cell that have ended, as the statistics have them."""
+    return [each.run for each in collected.cells.get(place, ()) if each.run is not None]

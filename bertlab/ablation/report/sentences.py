@@ -1,0 +1,293 @@
+"""What stands under a table: what was varied, what the statistics are, what this many seeds can say, and what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+from bertlab.ablation.collect import Collected
+from bertlab.ablation.report import model
+from bertlab.ablation.report.model import Cell, Difference, Note, Report, ReportColumn
+from bertlab.ablation.report.words import count, difference_text, listed, number, probability
+from bertlab.ablation.runs import EXAMPLES
+from bertlab.ablation.table import BETTER, UNRESOLVED, WORSE
+
+_ALPHA = 0.05
+_ALREADY_HEADED = ("Budget", "Seeds", "Data", "Scale")
+_MANY = 4  # things of one kind that are named one by one
+_LONG = 300  # characters of a reason
+
+
+def notes_of(report: Report, collected: Collected) -> tuple[Note, ...]:
+    """All notes, in the order in which they are shown."""
+    return tuple(
+        note
+        for note in (
+            _verdicts(report),
+            _spread(report),
+            _random(report),
+            _agreement(report),
+            _not_compared(report),
+            _degenerate(report),
+            Note("Scale", _scale(report, collected)),
+            *_of_the_plan(collected),
+            _statistics(report),
+            _seeds(report),
+            Note("Remarks", " ".join(collected.remarks)),
+        )
+        if note.text
+    )
+
+
+def gaps_of(report: Report, collected: Collected) -> tuple[str, ...]:
+    """The cells that lack something, each with what it lacks and why."""
+    return tuple(_gap(report, cell) for cell in report.cells if cell.failed or cell.running or cell.missing)
+
+
+def _gap(report: Report, cell: Cell) -> str:
+    lacking = [f"{many} {word}" for many, word in ((cell.failed, "failed"), (cell.running, "running"), (cell.missing, "not run")) if many]
+    where = f"{report.row(cell.row).label} × {report.column(cell.column).label}"
+    reasons = dict.fromkeys(_one_line(run.note) for run in cell.values if run.status == "failed" and run.note)
+    why = f": {' / '.join(reasons)}" if reasons else "."
+    return f"{where}: of {count(len(cell.values), 'run')} {listed(lacking)}{why}"
+
+
+def _one_line(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LONG else f"{line[:_LONG]}…"
+
+
+def _scale(report: Report, collected: Collected) -> str:
+    text = f"{report.scale}."
+    made = collected.manifest.made
+    return f"{text} Made by: {made.command}" if made.command else text
+
+
+def _of_the_plan(collected: Collected) -> Iterator[Note]:
+    """Its sentences, of which those that open with a heading have that one."""
+    others = []
+    for text in collected.manifest.notes:
+        heading, colon, rest = text.partition(": ")
+        if colon and heading in _ALREADY_HEADED:
+            yield Note(heading, f"{rest[:1].upper()}{rest[1:]}")
+        else:
+            others.append(text)
+    if others:
+        yield Note("Columns", " ".join(others))
+
+
+def _differences(report: Report, of: Callable[[Cell], Difference | None] = lambda cell: cell.difference) -> list[tuple[Cell, Difference]]:
+    return [(cell, found) for cell in report.cells if (found := of(cell)) is not None]
+
+
+def _judged(report: Report) -> list[tuple[Cell, Difference]]:
+    """The comparisons that Holm's correction counts."""
+    return [(cell, found) for cell, found in _differences(report) if found.p_holm is not None]
+
+
+def _statistics(report: Report) -> Note:
+    compared = [found for _, found in _differences(report) if found.value is not None]
+    parts = [f"A cell is the mean ± the sample standard deviation over runs, n its independent repetitions. {_unit(report)}"]
+    if compared:
+        paired = sum(found.paired for found in compared)
+        how = "seed by seed" if paired == len(compared) else "as independent groups" if not paired else "seed by seed where they pair"
+        covers = list(dict.fromkeys(kind for found in compared for kind in found.covers))
+        parts.append(f"Differences are from {report.row(report.baseline).label}, compared {how}, with 95% intervals")
+        parts[-1] += f" that cover the luck of {listed(covers)}." if covers else "; no luck is covered."
+    if judged := _judged(report):
+        parts.append(
+            f"Verdicts hold at {_ALPHA:.0%} after Holm's correction over {count(len(judged), 'comparison')}; intervals are uncorrected."
+        )
+    return Note("Statistics", " ".join(parts))
+
+
+def _unit(report: Report) -> str:
+    smaller = [column.label for column in report.columns if column.smaller_is_better]
+    text = "Metrics are in percent" if any(column.unit == "%" for column in report.columns) else ""
+    if smaller:
+        text += f"{'; ' if text else ''}of {listed(smaller)} less is better"
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def _seeds(report: Report) -> Note:
+    """What the number of seeds allows to be said, and what not."""
+    compared = [found for _, found in _differences(report) if found.value is not None]
+    if not compared:
+        return Note("What these seeds can say", "")
+    fewest = min(min(found.units) for found in compared)
+    if fewest < 2:
+        text = "There is one repetition of some rows: it says how these models do, and of the method nothing. No verdict is given there."
+        return Note("What these seeds can say", text)
+    parts = [f"{fewest} repetitions show the luck of seeds only roughly."]
+    smallest = [
+        found.permutation_smallest for found in compared if found.permutation_smallest is not None and EXAMPLES not in found.covers[:1]
+    ]
+    if smallest and min(smallest) > _ALPHA:
+        parts.append(
+            f"A permutation test of so few cannot fall below p = {probability(min(smallest))}: it can confirm nothing here. Verdicts rest"
+            " on intervals that take repetitions of a row to be about normal, and cannot know of failures too rare to have been seen."
+        )
+    parts += [text for text in (_detectable(report),) if text]
+    return Note("What these seeds can say", " ".join(parts))
+
+
+def _detectable(report: Report) -> str:
+    """The smallest true differences that would probably be resolved, by column."""
+    found = []
+    for column in report.columns:
+        of_column = [difference for cell, difference in _judged(report) if cell.column == column.key]
+        values = [difference.detectable for difference in of_column if difference.detectable is not None]
+        if values:
+            texts = dict.fromkeys(_size(value, column) for value in (min(values), max(values)))
+            found.append(f"{column.label} {' to '.join(texts)}")
+    return f"True differences that they resolve in 80% of tables: {', '.join(found)}." if found else ""
+
+
+def _size(value: float, column: ReportColumn) -> str:
+    """A difference without its sign; a metric in percent knows none above 100."""
+    return "none" if column.unit == "%" and value > 100 else number(value, column.decimals)
+
+
+def _verdicts(report: Report) -> Note:
+    judged = _judged(report)
+    if not judged:
+        return Note("Verdicts", "")
+    parts = []
+    for verdict in (BETTER, WORSE):
+        named = [_named(report, cell, difference) for cell, difference in judged if difference.verdict == verdict]
+        if named:
+            parts.append(f"Resolved as {verdict} than {report.row(report.baseline).label}: {'; '.join(named)}.")
+    unresolved = [(cell, difference) for cell, difference in judged if difference.verdict == UNRESOLVED]
+    if unresolved:
+        opening = (
+            "Unresolved, which is not the same as no difference"
+            if parts
+            else "No difference is resolved, which is not the same as none being there"
+        )
+        parts.append(f"{opening}: {'; '.join(_seeds_wanted(report, cell, difference) for cell, difference in unresolved)}.")
+    return Note("Verdicts", " ".join(parts))
+
+
+def _named(report: Report, cell: Cell, difference: Difference) -> str:
+    column = report.column(cell.column)
+    p_value = "" if difference.p_holm is None else f", p {_equals(difference.p_holm)}"
+    return f"{report.row(cell.row).label} on {column.label} ({difference_text(difference, column)}{p_value})"
+
+
+def _equals(p_value: float) -> str:
+    text = probability(p_value)
+    return text if text.startswith("<") else f"= {text}"
+
+
+def _seeds_wanted(report: Report, cell: Cell, difference: Difference) -> str:
+    """How many seeds a difference of the size that is seen would take."""
+    column = report.column(cell.column)
+    name = f"{report.row(cell.row).label} on {column.label} ({signed_value(difference, column)}"
+    if difference.examples_suffice is False:
+        return f"{name}: too few evaluation examples for a difference of this size, whatever the seeds)"
+    if difference.seeds is None:
+        return f"{name}: more than 1,000 seeds would be needed)" if difference.examples_suffice else f"{name})"
+    low = difference.seeds_low or difference.seeds
+    high = "1,000+" if difference.seeds_high is None else f"{difference.seeds_high:,}"
+    return f"{name}: about {difference.seeds:,} seeds would resolve it, perhaps {low:,} to {high})"
+
+
+def signed_value(difference: Difference, column: ReportColumn) -> str:
+    """The difference alone."""
+    from bertlab.ablation.report.words import signed
+
+    assert difference.value is not None
+    return signed(difference.value, column.decimals)
+
+
+def _spread(report: Report) -> Note:
+    cells = [cell for cell in report.cells if cell.spread is not None]
+    if not cells:
+        return Note("Spread", "")
+    text = (
+        "This table is about how much runs differ: standard deviations with 95% intervals (Bonett's from five runs on; with fewer they take"
+        " values to be normal), compared by permuted Brown-Forsythe tests after Holm's correction; failed are runs that stopped or have"
+        " learned nothing."
+    )
+    resolved = [cell for cell in cells if cell.spread and cell.spread.verdict != UNRESOLVED]
+    names = [
+        f"{report.row(cell.row).label} is {cell.spread.verdict} on {report.column(cell.column).label}" for cell in resolved if cell.spread
+    ]
+    return Note("Spread", f"{text} {'; '.join(names) if names else 'No difference between deviations is resolved'}.")
+
+
+def _random(report: Report) -> Note:
+    """Whether rows beat the model that was never trained."""
+    parts = []
+    for row in report.rows:
+        found = [(cell, cell.over_random) for cell in report.cells if cell.row == row.key and cell.over_random is not None]
+        if not found or row.beats is None:
+            continue
+        beaten = [report.column(cell.column).label for cell, difference in found if difference.verdict == BETTER]
+        lost = [report.column(cell.column).label for cell, difference in found if difference.verdict == WORSE]
+        sentence = f"{row.label} beats {report.row(row.beats).label} on {_all_or(beaten, len(found))}"
+        if not beaten:
+            sentence = f"{row.label} is not shown to beat {report.row(row.beats).label} anywhere"
+        parts.append(sentence + (f", and is worse on {listed(lost)}" if lost else "") + ".")
+    if parts:
+        parts.append("What does not beat a randomly initialised model shows nothing about its pre-training.")
+    return Note("Random weights", " ".join(parts))
+
+
+def _all_or(names: Sequence[str], of: int) -> str:
+    return f"all {of} columns" if len(names) == of > 1 else f"{listed(list(names))} ({len(names)} of {count(of, 'column')})"
+
+
+def _agreement(report: Report) -> Note:
+    signs = [(cell, cell.agrees) for cell in report.cells if cell.agrees is not None]
+    if not signs:
+        return Note("Agreement with the paper", "")
+    agreeing = sum(bool(agrees) for _, agrees in signs)
+    resolved = sum(cell.difference is not None and cell.difference.verdict != UNRESOLVED for cell, _ in signs)
+    parts = [f"{agreeing} of {count(len(signs), 'difference')} {'has' if agreeing == 1 else 'have'} the paper's sign."]
+    if resolved < len(signs):
+        parts.append(
+            f"Of these differences {resolved} {'is' if resolved == 1 else 'are'} resolved here; the sign of the others may be chance."
+        )
+    against = [cell for cell, _ in signs if cell.contradicts]
+    if against:
+        named = [f"{report.row(cell.row).label} on {report.column(cell.column).label}" for cell in against]
+        parts.append(f"Resolved, and opposite to the paper: {'; '.join(named)}.")
+    ranks = [_rank(report, rank) for rank in report.ranks if rank.kendall is not None]
+    if ranks:
+        parts.append(f"Order of the rows, here and there: {'; '.join(ranks)}. With few rows hardly any order is more than chance.")
+    stand_ins = [f"{column.label} for {listed(column.stands_for)}" for column in report.columns if column.stands_for]
+    if stand_ins:
+        parts.append(
+            f"Other tasks stand in for the paper's ({'; '.join(dict.fromkeys(stand_ins))}): only signs and orders can be compared."
+        )
+    return Note("Agreement with the paper", " ".join(parts))
+
+
+def _rank(report: Report, rank: model.RankLine) -> str:
+    assert rank.kendall is not None
+    p_value = "" if rank.kendall_p is None or math.isnan(rank.kendall_p) else f", p {_equals(rank.kendall_p)}"
+    return f"{report.column(rank.column).label} τ = {number(rank.kendall, 2)} ({rank.rows} rows{p_value})"
+
+
+def _not_compared(report: Report) -> Note:
+    """Why some cells have no difference, each reason with where it holds."""
+    reasons: dict[str, list[str]] = {}
+    for cell, difference in _differences(report):
+        if difference.reason and cell.mean is not None and difference.p_holm is None:
+            where = f"{report.row(cell.row).label} on {report.column(cell.column).label}"
+            reasons.setdefault(difference.reason, []).append(where)
+    named = [f"{reason} ({'; '.join(where) if len(where) <= _MANY else f'{len(where)} cells'})" for reason, where in reasons.items()]
+    return Note("Without a verdict", " ".join(named))
+
+
+def _degenerate(report: Report) -> Note:
+    named = []
+    for cell in report.cells:
+        notes = dict.fromkeys(run.note for run in cell.values if run.status == "done" and run.note)
+        if cell.degenerate and report.row(cell.row).role != model.RANDOM:
+            named.append(
+                f"{report.row(cell.row).label} on {report.column(cell.column).label}, {count(cell.degenerate, 'run')} ({'; '.join(notes)})"
+            )
+    text = "; ".join(named)
+    return Note("Learned nothing", f"{text}. Such runs count in the mean." if text else "")
