@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import platform
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import torch
-
-from bertlab import __version__
 from bertlab.tasks.baseline import constant_predictions
 from bertlab.tasks.metrics import degeneracy, metrics_of
 from bertlab.training.predicting import Judged, figures
 from bertlab.training.progress import duration
-from bertlab.training.throughput import device_name, peak_memory, rates
+from bertlab.training.throughput import facts
 
 if TYPE_CHECKING:
     from bertlab.finetune_config import FinetuneConfig
@@ -32,7 +27,6 @@ def make_result(
     metrics = {name: figures(config.task, data.labels, each) for name, each in judged.items()}
     baselines = {name: _baseline(ingredients, each) for name, each in judged.items() if metrics[name]}
     split, metric = config.task.evaluate[0], config.task.metrics[0]
-    fed = bookkeeping.speed.total
     return {
         "id": run.name,
         "identity": ingredients.identity,
@@ -55,13 +49,8 @@ def make_result(
         },
         "data": {"fingerprint": data.fingerprint, "examples": ingredients.task.examples, "left_out": ingredients.task.left_out},
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
-        "tokens": fed.tokens,
-        "seconds": fed.seconds,
-        **{name: value for name, value in rates(fed, bookkeeping.speed.peak).items() if name != "positions_per_second"},
-        "memory_bytes": peak_memory(bookkeeping.speed.device),
-        "device": device_name(bookkeeping.speed.device),
-        "versions": {"bertlab": __version__, "torch": torch.__version__, "python": platform.python_version()},
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "tokens": bookkeeping.speed.total.tokens,
+        **facts(bookkeeping.speed),
     }
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import platform
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertlab import __version__
 from bertlab.config import PretrainConfig
 from bertlab.files import write_json
 from bertlab.training.devices import check_devices
@@ -227,11 +224,10 @@ def _finish(ingredients: Ingredients, run: RunFolder, model: Bert, data: Pretrai
 
 
 def _result(ingredients: Ingredients, run: RunFolder, model: Bert, data: PretrainingData, bookkeeping: Bookkeeping) -> dict[str, Any]:
-    import torch
 
     from bertlab.data.unigram import unigram_baseline
     from bertlab.training.metrics import read_rows
-    from bertlab.training.throughput import device_name, peak_memory, rates
+    from bertlab.training.throughput import facts
 
     baseline = unigram_baseline(ingredients.store, data.training_documents, data.held_out_documents)
     last = [row for row in read_rows(run.metrics) if row["step"] == bookkeeping.step and row["split"] == "held_out"]
@@ -245,12 +241,7 @@ def _result(ingredients: Ingredients, run: RunFolder, model: Bert, data: Pretrai
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "held_out": {str(row["length"]): {key: row[key] for key in row if key not in ("step", "split", "length")} for row in last},
         "unigram_perplexity": baseline.perplexity,
-        "seconds": fed.seconds,
-        **rates(fed, bookkeeping.speed.peak),
-        "memory_bytes": peak_memory(bookkeeping.speed.device),
-        "device": device_name(bookkeeping.speed.device),
-        "versions": {"bertlab": __version__, "torch": torch.__version__, "python": platform.python_version()},
-        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        **facts(bookkeeping.speed),
     }
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 import psutil
 import torch
 
+from bertlab import __version__
 from bertlab.training.metrics import Row
 
 # Dense TFLOP/s without sparsity from the vendors' data sheets: bf16 by the tensor units, fp32 by the ordinary ones.
@@ -129,6 +130,18 @@ class Speed:
         }
         self.window = Window()
         return row
+
+
+def facts(speed: Speed) -> Row:
+    """What a result says of the whole run's speed, of the machine and of the versions of what ran."""
+    return {
+        "seconds": speed.total.seconds,
+        **rates(speed.total, speed.peak),
+        "memory_bytes": peak_memory(speed.device),
+        "device": device_name(speed.device),
+        "versions": {"bertlab": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "finished": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
 
 
 def rates(window: Window, peak: float | None) -> Row:

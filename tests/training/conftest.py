@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from changing import change
 
 from bertlab.config import (
     BudgetConfig,
@@ -67,12 +68,7 @@ def make_config(corpus: Path, cache: Path, tmp_path: Path) -> MakeConfig:
         config.batch.sequences, config.batch.length = 8, 24
         config.optimizer.lr, config.optimizer.warmup = 1e-3, 0.1
         config.validation.sequences = 16
-        for key, value in changes.items():
-            *path, name = key.split(".")
-            holder: object = config
-            for part in path:
-                holder = getattr(holder, part)
-            setattr(holder, name, value)
+        change(config, changes)
         return config
 
     return make

@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 import torch
+from changing import change
 
 from bertlab.config import CheckpointConfig, LoggerConfig, OptimizerConfig, PathsConfig, TrainerConfig
 from bertlab.data.tokenizer import SPECIAL_TOKENS, Vocabulary, wordpiece
@@ -124,10 +125,5 @@ def make_finetuning(folder: Path, task: TaskConfig, checkpoint: Path, /, **chang
         recipe="toy",
     )
     config = dataclasses.replace(config, task=dataclasses.replace(task))
-    for key, value in changes.items():
-        *path, name = key.split(".")
-        holder: object = config
-        for part in path:
-            holder = getattr(holder, part)
-        setattr(holder, name, value)
+    change(config, changes)
     return config

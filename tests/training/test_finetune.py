@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from changing import Killed, stop_at
 from finetune_toys import KINDS, make_finetuning, write_checkpoint, write_task
 from safetensors.torch import load_file
 
@@ -19,7 +20,6 @@ from bertlab.finetune_config import FinetuneConfig
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.predictions import read_predictions
 from bertlab.training import finetune_result
-from bertlab.training.bookkeeping import Bookkeeping
 from bertlab.training.finetune import finetune, prepare_ingredients
 from bertlab.training.finetune_data import TaskSteps, inputs_of, read_task
 from bertlab.training.finetune_model import build_task_model, load_finetuned
@@ -145,22 +145,6 @@ def test_a_submission_is_written_when_asked_for_and_trains_nothing_anew(
     assert (folder / "result.json").stat().st_mtime_ns == finished
 
 
-class Killed(Exception):
-    pass
-
-
-def stop_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a run end right after ``step``, as a kill would: nothing more is written."""
-    after_step = Bookkeeping.on_train_batch_end
-
-    def stopping(self: Bookkeeping, *arguments: Any) -> None:
-        after_step(self, *arguments)
-        if self.step == step:
-            raise Killed
-
-    monkeypatch.setattr(Bookkeeping, "on_train_batch_end", stopping)
-
-
 CHOICES: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     "the paper's": ("classification", {}, {}),
     "gradual, by layer, micro-batches": (
@@ -197,7 +181,7 @@ def test_a_run_that_is_stopped_resumes_to_the_same_bytes(
     whole = RunFolder(finetune(make_finetuning(tmp_path / "whole", tasks[kind], checkpoint, **changes)))
     config = make_finetuning(tmp_path, tasks[kind], checkpoint, **changes)
     with monkeypatch.context() as patch:
-        stop_at(8, patch)  # the last state is that of step 5, an evaluation has come after it
+        stop_at(8, Killed(), patch)  # the last state is that of step 5, an evaluation has come after it
         with pytest.raises(Killed):
             finetune(config)
     with monkeypatch.context() as patch:  # and again, when all is done but the result

@@ -3,6 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
+from changing import change
 
 from bertlab.config import BudgetConfig, LengthsConfig, ModelConfig, PretrainConfig, StageConfig
 from bertlab.data.schedule import plan_training
@@ -26,12 +27,7 @@ class Store:
 
 def configured(**changes: object) -> PretrainConfig:
     config = PretrainConfig(model=ModelConfig(name="tiny", layers=2, hidden=128, heads=2), budget=BudgetConfig(tokens=12e6))
-    for key, value in changes.items():
-        *path, name = key.split(".")
-        holder: object = config
-        for part in path:
-            holder = getattr(holder, part)
-        setattr(holder, name, value)
+    change(config, changes)
     return config
 
 

@@ -8,11 +8,11 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from changing import Killed, stop_at
 from conftest import MakeConfig
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from safetensors.torch import load_file
@@ -146,22 +146,6 @@ def test_bf16_follows_fp32(make_config: MakeConfig, tmp_path: Path) -> None:
         assert ours["loss"] == pytest.approx(theirs["loss"], rel=0.01)
         assert ours["loss"] != theirs["loss"]
     assert {tensor.dtype for tensor in load_file(half.weights).values() if tensor.is_floating_point()} == {torch.float32}
-
-
-def stop_at(step: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have a run end right after ``step``, as a kill would: nothing more is written."""
-    after_step = Bookkeeping.on_train_batch_end
-
-    def stopping(self: Bookkeeping, *arguments: Any) -> None:
-        after_step(self, *arguments)
-        if self.step == step:
-            raise error
-
-    monkeypatch.setattr(Bookkeeping, "on_train_batch_end", stopping)
-
-
-class Killed(Exception):
-    pass
 
 
 CHOICES: dict[str, dict[str, object]] = {
