@@ -107,6 +107,14 @@ def ablate(words: _Words = None) -> None:
 
 
 @app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
+def report(words: _Words = None) -> None:
+    """Make tables of the runs that there are, in every form: [TABLE] …"""
+    from bertlab.commands.report import run
+
+    _verb(run, words)
+
+
+@app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
 def score(words: _Words = None) -> None:
     """Measure a file of predictions of a task: TASK PREDICTIONS DATA."""
     from bertlab.commands.score import run

@@ -16,6 +16,7 @@ _TEXT_VERBS = {
     "generate": ("checkpoint", "max_tokens", "temperature", "top_k", "stop", "seed", "paths.runs"),
     "export": ("checkpoint", "paths.runs"),
     "import": ("paths.runs",),
+    "report": ("paths.runs", "paths.cache", "logger.project", "logger.entity"),
 }
 
 _SPLIT = "BERTLAB_COMPLETION_SPLIT"  # set while completing for a shell that has split the word at its "="
@@ -32,7 +33,7 @@ def complete_overrides(context: typer.Context, parameter: object, incomplete: st
                 args, key, prefix = [stage, *args[1:]], key.removeprefix(f"{stage}."), f"{prefix}{stage}."
                 break
     if not equals:
-        tables = _tables(key) if args[0] == "ablate" and not prefix else []
+        tables = _tables(args, key) if not prefix else []
         return tables + [prefix + word for word in _keys(args, key, deletes=prefix == "~")]
     before, comma, last = value.rpartition(",")  # of a sweep, only the last value is being written
     values = [before + comma + choice for choice in _values(args, key) if choice.startswith(last)]
@@ -84,8 +85,12 @@ def _keys(args: Sequence[str], start: str, deletes: bool) -> list[str]:
     return [f"{key}=" for key in fitting]
 
 
-def _tables(start: str) -> list[str]:
-    """Tables of the bundle, and what only a grid takes."""
+def _tables(args: Sequence[str], start: str) -> list[str]:
+    """Tables of the bundle, and what only a grid takes; for a report the tables that there are."""
+    if args[0] == "report":
+        return sorted(path.stem for path in (_runs_folder(args) / "grid" / "tables").glob(f"{start}*.json"))
+    if args[0] != "ablate":
+        return []
     from bertlab.ablation.grid import bundled_grids
 
     return [word for word in (*bundled_grids(), "tasks=", "pretrain.", "finetune.") if word.startswith(start)]
@@ -121,8 +126,12 @@ def _groups(args: Sequence[str]) -> dict[str, list[str]]:
 
 
 def _runs(args: Sequence[str]) -> Iterator[str]:
-    named = [word.removeprefix("paths.runs=") for word in args if word.startswith("paths.runs=")]
-    runs = Path(named[-1] if named else "runs")
+    runs = _runs_folder(args)
     if runs.is_dir():
         found = (folder.name for folder in runs.iterdir() if (folder / "config.yaml").is_file())
         yield from sorted(name for name in found if not name.startswith("finetune-"))
+
+
+def _runs_folder(args: Sequence[str]) -> Path:
+    named = [word.removeprefix("paths.runs=") for word in args if word.startswith("paths.runs=")]
+    return Path(named[-1] if named else "runs")

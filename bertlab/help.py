@@ -261,6 +261,28 @@ VERBS = {
             ("paths.runs=DIR (runs)", "where the runs' folders go, and where those are looked for that are done"),
         ),
     ),
+    "report": Verb(
+        "Make the tables of earlier calls of bertlab ablate from what their runs have left, finished or not; nothing is trained. A table "
+        "is printed, and written as a page for the browser, Markdown, LaTeX, CSV, JSON and plots. The page is the last line printed. "
+        "Without a name all tables are made that there are.",
+        (
+            ("bertlab report", "every table that there is in runs/"),
+            ("bertlab report table5", "one table, at every scale at which it was made"),
+            ("bertlab report table5-laptop --to DIR", "at one scale, written into a folder of DIR"),
+            ("bertlab report table5 --publish", "also a report at Weights & Biases, with the runs behind it"),
+            ("bertlab report table5 --publish --artifacts", "and the final weights of the pre-trainings"),
+        ),
+        words="[TABLE]... [--to DIR] [--publish]",
+        options=(
+            ("TABLE", "its name, with its scale where there are several (table5-laptop)"),
+            ("--to DIR", "where the reports' folders go, instead of paths.runs/reports"),
+            ("--publish", "to Weights & Biases; without a login all is kept offline, to be sent later"),
+            ("--artifacts", "with --publish: also final weights and what the token stores hold"),
+            ("logger.project, logger.entity", "where at Weights & Biases"),
+            ("paths.runs=DIR (runs)", "where the runs are"),
+            ("paths.cache=DIR", "where token stores are"),
+        ),
+    ),
     "doctor": Verb(
         "Show what this machine has and what a run on it will use: Python and libraries, processors and GPUs, number formats, "
         "memory, where things are stored, Weights & Biases, SLURM. It changes nothing.",

@@ -70,18 +70,14 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
     from bertlab.ablation.local_executor import local_executor
     from bertlab.ablation.manifest import manifest_of, write_manifest
     from bertlab.ablation.words import key_of_word
+    from bertlab.commands.report import show_tables
 
-    for table in plan.tables:
-        write_manifest(request.runs, manifest_of(plan, table, command))
+    manifests = [manifest_of(plan, table, command) for table in plan.tables]
+    for manifest in manifests:
+        write_manifest(request.runs, manifest)
     executor = local_executor(request.jobs, devices=request.devices)
     overrides = tuple(word for word in request.settings.machine if key_of_word(word) not in ("paths.runs", "paths.cache"))
     outcome = execute(plan, request.runs, executor, Options(overrides=overrides, cache=request.cache))
     if not outcome.stopped_by:
-        _report(plan, request)
+        show_tables(manifests, request.runs)
     return outcome.exit_code
-
-
-def _report(plan: Plan, request: Request) -> None:
-    """Say what came out, as far as there are results."""
-    for name, table in plan.tables.items():
-        say(f"{name} ({table.grid.title}) at scale={table.scale}: its runs are in {request.runs}.")

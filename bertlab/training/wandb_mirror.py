@@ -51,6 +51,7 @@ class WandbMirror:
             "project": config.project,
             "entity": config.entity,
             "group": config.group,
+            "job_type": folder.name.partition("-")[0],
             "tags": config.tags or None,
             "id": folder.name,
             "name": folder.name,

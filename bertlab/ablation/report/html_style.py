@@ -55,7 +55,7 @@ summary { cursor: pointer; }
   table.cells thead { display: none; }
   table.cells tr { border: 1px solid var(--line); border-radius: .5rem; margin-bottom: .9rem; overflow: hidden; }
   table.cells tbody th { position: static; background: var(--panel); padding: .5rem .75rem; }
-  table.cells td { display: grid; grid-template-columns: 8.5rem 1fr; padding: .45rem .75rem; }
+  table.cells td { display: grid; grid-template-columns: 7.5rem 1fr; column-gap: .75rem; padding: .45rem .75rem; }
   table.cells tr td:last-child { border-bottom: 0; }
   table.cells td::before { content: attr(data-label); color: var(--quiet); font-size: .85rem; grid-row: 1 / span 4;
     overflow-wrap: anywhere; }

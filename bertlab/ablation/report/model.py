@@ -31,8 +31,8 @@ class ReportColumn:
 
     @property
     def heading(self) -> str:
-        """The label with the metric."""
-        return f"{self.label} ({self.metric})"
+        """The label with the metric, where that says more."""
+        return self.label if self.label.lower() in self.metric.lower() else f"{self.label} ({self.metric})"
 
 
 @dataclass(frozen=True)

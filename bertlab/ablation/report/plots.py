@@ -25,6 +25,7 @@ _COLORS = ("#3b82c4", "#e0771b", "#2a9d6f", "#c4509f", "#8a6fd1", "#b08a1e", "#d
 _MARKERS = "osD^vPX<>*"
 _WIDTH = 4.6  # inches
 _LABEL = 18  # characters of a row's label in a line
+_FEW, _MANY_POWERS = 4.0, 1e4  # ratios of the ends of a logarithmic axis
 
 CELLS, DIFFERENCES, CURVES, LEARNING = "cells", "differences", "curves", "learning"
 
@@ -92,7 +93,7 @@ def _cells_plot(report: Report, column: ReportColumn, cells: Sequence[Cell]) -> 
     for place, cell in enumerate(shown):
         color = _color(report, cell.row)
         values = [run.value for run in cell.values if run.value is not None]
-        here.plot(values, [place] * len(values), ".", color=color, alpha=0.45, markersize=5)
+        here.plot(values, [place + 0.22] * len(values), ".", color=color, alpha=0.6, markersize=5)
         if cell.mean is not None:
             here.errorbar([cell.mean], [place], xerr=None if cell.std is None else [cell.std], fmt="o", color=color, capsize=3)
         if published and cell.published is not None:
@@ -152,6 +153,7 @@ def _curve_plot(report: Report, curves: Sequence[Curve], column: str, amount: st
         if row.role == RANDOM:
             _random_line(report, axes, row.key, column)
     axes.set_xscale("log")
+    _short_numbers(axes)
     axes.set_xlabel(what)
     axes.set_ylabel(_plain(f"{curves[0].heading}{', %' if curves[0].unit == '%' else ''}"))
     title = f"{curves[0].heading} over {what}"
@@ -175,6 +177,7 @@ def _published_curve_plot(report: Report, curves: Sequence[Curve], column: str) 
         style: dict[str, Any] = {"color": _color(report, curve.row), "marker": "D", "markersize": 4, "fillstyle": "none", "linestyle": "--"}
         axes.plot(shares, values, label=_plain(curve.label), **style)
     axes.set_xscale("log")
+    _short_numbers(axes)
     axes.set_xlabel("% of the pre-training")
     _finish(figure, axes, f"{curves[0].heading}: the paper")
     return _plot(figure, f"curve-{column}-paper", CURVES, f"{curves[0].heading}: the paper", "The same curves in the paper.")
@@ -189,6 +192,7 @@ def _of_learning(report: Report) -> Iterator[Plot]:
         for curve in curves:
             _learning_line(report, axes, curve, first=curve.row not in seen)
             seen.add(curve.row)
+        _short_numbers(axes)
         axes.set_xlabel("positions read")
         what, _, of = measure.partition(", ")
         axes.set_ylabel(what)
@@ -253,11 +257,27 @@ def _plain_ticks(axes: Axes) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(
-        LogLocator(subs=(1.0, 2.0, 5.0) if high / low > 4 else (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0))
-    )
+    axes.yaxis.set_major_locator(LogLocator(subs=_steps(low, high)))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}" if low >= 10 else "{x:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _short_numbers(axes: Axes) -> None:
+    """200k, 1M, 3G: on either kind of axis, with marks inside a power of ten where there are few of them."""
+    from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
+
+    axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    if axes.get_xscale() == "log":
+        low, high = axes.get_xlim()
+        axes.xaxis.set_major_locator(LogLocator(subs=_steps(low, high)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _steps(low: float, high: float) -> tuple[float, ...]:
+    """Which multiples of powers of ten are marked on a logarithmic axis."""
+    if high / low > _MANY_POWERS:
+        return (1.0,)
+    return (1.0, 2.0, 5.0) if high / low > _FEW else (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0)
 
 
 def _unit(column: ReportColumn) -> str:

@@ -29,7 +29,7 @@ def notes_of(report: Report, collected: Collected) -> tuple[Note, ...]:
             _agreement(report),
             _not_compared(report),
             _degenerate(report),
-            Note("Scale", _scale(report, collected)),
+            Note("Scale", _scale(report)),
             *_of_the_plan(collected),
             _statistics(report),
             _seeds(report),
@@ -57,10 +57,10 @@ def _one_line(text: str) -> str:
     return line if len(line) <= _LONG else f"{line[:_LONG]}…"
 
 
-def _scale(report: Report, collected: Collected) -> str:
-    text = f"{report.scale}."
-    made = collected.manifest.made
-    return f"{text} Made by: {made.command}" if made.command else text
+def _scale(report: Report) -> str:
+    source = report.provenance
+    where = f" on {listed(source.devices)}" if source.devices else ""
+    return f"{report.scale}: {source.hours:.2f} hours of runs, one after the other{where}."
 
 
 def _of_the_plan(collected: Collected) -> Iterator[Note]:
@@ -220,7 +220,8 @@ def _random(report: Report) -> Note:
     """Whether rows beat the model that was never trained."""
     parts = []
     for row in report.rows:
-        found = [(cell, cell.over_random) for cell in report.cells if cell.row == row.key and cell.over_random is not None]
+        of_row = [(cell, cell.over_random) for cell in report.cells if cell.row == row.key and cell.over_random is not None]
+        found = [(cell, difference) for cell, difference in of_row if difference.value is not None]
         if not found or row.beats is None:
             continue
         beaten = [report.column(cell.column).label for cell, difference in found if difference.verdict == BETTER]

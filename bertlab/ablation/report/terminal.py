@@ -84,7 +84,7 @@ def _print_columns(report: Report, console: Console) -> None:
         console.print(Text(column.heading, style="bold underline"))
         for row in report.rows:
             console.print(Text(row.label, style="bold" if row.role == BASELINE else ""))
-            console.print(Padding(_cell(report, report.cell(row.key, column.key)), (0, 0, 0, 2)))
+            console.print(Padding(_cell(report, report.cell(row.key, column.key)), (0, 0, 0, 2), expand=False))
         console.print()
 
 
@@ -93,6 +93,6 @@ def _print_gaps(report: Report, console: Console) -> None:
         return
     console.print(Text("Missing. ", style="bold yellow"))
     for gap in report.gaps[:_MOST_GAPS]:
-        console.print(Padding(Text(gap), (0, 0, 0, 2)))
+        console.print(Padding(Text(gap), (0, 0, 0, 2), expand=False))
     if len(report.gaps) > _MOST_GAPS:
-        console.print(Padding(Text(f"and {len(report.gaps) - _MOST_GAPS} more"), (0, 0, 0, 2)))
+        console.print(Padding(Text(f"and {len(report.gaps) - _MOST_GAPS} more"), (0, 0, 0, 2), expand=False))
