@@ -435,12 +435,16 @@ class _Planner:
             seen[means] = name
 
 
+# What bertlab's own files give does not change while a process lives.
+_composed: dict[tuple[str, tuple[str, ...]], Any] = {}
+
+
 class _Composer:
-    """Configurations by their words, each composed once."""
+    """Configurations by their words, each composed once. They are shared: nobody is to change one."""
 
     def __init__(self, config_dir: Path | None) -> None:
         self.config_dir = config_dir
-        self._known: dict[tuple[str, tuple[str, ...]], Any] = {}
+        self._known = _composed if config_dir is None else {}
         self._tasks: dict[str, TaskConfig] = {}
 
     def prepare(self, schema: Schema[C], commands: Iterable[tuple[str, ...]]) -> None:
