@@ -56,7 +56,7 @@ def allotted(config: PretrainConfig, baseline: PretrainConfig, budget: str, shar
         return BudgetConfig(minutes=minutes * share)
     target = (positions_of(baseline) or 0.0) * share
     if budget == "flops":
-        target = (flops_of(baseline) or 0.0) * share / flops_per_position(config)
+        target *= flops_per_position(baseline) / flops_per_position(config)
     # What is written as steps stays so where it comes to the same: the identity of a run is in steps anyway.
     if config.budget.minutes is None and round(target) == round(positions_of(config) or 0.0):
         return config.budget

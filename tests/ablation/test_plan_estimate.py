@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bertlab.ablation.costs import finetuning_cost, pretraining_cost
+from bertlab.ablation.estimate import START_SECONDS, estimate
+from bertlab.ablation.fairness import flops_of
+from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan, Record
+from bertlab.ablation.records import write_record
+from bertlab.config import BatchConfig, BudgetConfig, ModelConfig, PretrainConfig
+from bertlab.finetune_config import FeaturesConfig, FinetuneConfig, TuningConfig
+from bertlab.models.architecture import Architecture
+from bertlab.models.size import flops_per_token
+from bertlab.task_config import ProbeConfig, TaskConfig
+
+PRETRAINED = Node("a" * 16, PRETRAIN, ("scale=smoke",), 1, positions=1e6, flops=1e12)
+TUNED = Node("b" * 16, FINETUNE, ("task=x",), 1, source="a" * 16, flops=2e11)
+
+
+def done(runs: Path, node: Node, seconds: float) -> None:
+    folder = runs / f"{node.kind}-{node.key}"
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text("{}")
+    write_record(runs, Record(node.key, "done", str(folder), seconds=seconds))
+
+
+class TestStates:
+    def test_done_failed_and_to_do(self, tmp_path: Path) -> None:
+        nodes = [replace(PRETRAINED, key=key * 16) for key in "abc"]
+        found = Plan({node.key: node for node in nodes})
+        done(tmp_path, nodes[0], 60)
+        write_record(tmp_path, Record(nodes[1].key, "failed", "", "why"))
+        known = estimate(found, tmp_path)
+        assert [known.state(node.key) for node in nodes] == ["done", "failed before", "to do"]
+        assert known.left(found) == nodes[1:]
+
+
+class TestTimes:
+    def test_runs_that_cost_the_same_take_the_same(self, tmp_path: Path) -> None:
+        other = replace(PRETRAINED, key="c" * 16, seed=2)
+        done(tmp_path, PRETRAINED, 123)
+        assert estimate(Plan({node.key: node for node in (PRETRAINED, other)}), tmp_path).seconds[other.key] == 123
+
+    def test_other_runs_by_the_rate_of_their_kind(self, tmp_path: Path) -> None:
+        larger = replace(PRETRAINED, key="c" * 16, flops=3e12)
+        done(tmp_path, PRETRAINED, START_SECONDS + 100)
+        known = estimate(Plan({node.key: node for node in (PRETRAINED, larger)}), tmp_path)
+        assert known.seconds[larger.key] == pytest.approx(START_SECONDS + 300)
+        assert known.basis == "runs of this plan"
+
+    def test_by_earlier_runs_of_the_folder(self, tmp_path: Path) -> None:
+        config = PretrainConfig(model=ModelConfig(layers=1, hidden=8, heads=2), batch=BatchConfig(4, 16), budget=BudgetConfig(steps=10))
+        architecture = Architecture.of(config, 100)
+        result = {
+            "identity": {
+                "architecture": architecture.to_dict(),
+                "masking": {"rate": 0.15},
+                "budget": {"steps": 10, "minutes": None, "stages": [[10, 16, 4]]},
+            },
+            "seconds": 2.0,
+        }
+        (tmp_path / "pretrain-x").mkdir()
+        (tmp_path / "pretrain-x" / "result.json").write_text(json.dumps(result))
+        (tmp_path / "pretrain-y").mkdir()
+        (tmp_path / "pretrain-y" / "result.json").write_text("{")  # damaged
+        rate = 640 * flops_per_token(architecture, 16, 0.15) / 2.0
+        known = estimate(Plan({PRETRAINED.key: PRETRAINED}), tmp_path)
+        assert known.seconds[PRETRAINED.key] == pytest.approx(START_SECONDS + 1e12 / rate)
+        assert "earlier runs" in known.basis
+
+    def test_minutes_take_minutes(self, tmp_path: Path) -> None:
+        node = replace(PRETRAINED, overrides=("budget.minutes=3",), flops=0.0)
+        assert estimate(Plan({node.key: node}), tmp_path).seconds[node.key] == 180 + START_SECONDS
+
+    def test_without_any_run_by_the_machine(self, tmp_path: Path) -> None:
+        known = estimate(Plan({TUNED.key: replace(TUNED, overrides=("trainer=cpu",))}), tmp_path)
+        seconds = known.seconds[TUNED.key]
+        assert seconds is not None
+        assert seconds > START_SECONDS
+
+
+class TestCosts:
+    def test_a_pretraining(self) -> None:
+        config = PretrainConfig(batch=BatchConfig(4, 16), budget=BudgetConfig(steps=10))
+        assert pretraining_cost(config).tokens == 640
+        assert pretraining_cost(config).flops == flops_of(config)
+        assert pretraining_cost(replace(config, budget=BudgetConfig(minutes=1))).flops == 0
+
+    def test_a_fine_tuning_grows_with_what_it_sees(self) -> None:
+        task = TaskConfig(name="p", kind="classification", format="probe", probe=ProbeConfig(train=100, dev=50))
+        config = FinetuneConfig(task=task, tuning=TuningConfig(epochs=2.0))
+        architecture = Architecture(hidden=8, layers=1, heads=2, intermediate=16)
+        cost = finetuning_cost(config, architecture)
+        assert cost.tokens == 2 * 100 * 50
+        twice = finetuning_cost(replace(config, tuning=TuningConfig(epochs=4.0)), architecture)
+        assert cost.flops < twice.flops < 2 * cost.flops + 1e9
+        fewer = finetuning_cost(replace(config, tuning=TuningConfig(epochs=2.0, train_examples=10, eval_examples=10)), architecture)
+        assert fewer.tokens == cost.tokens / 10
+
+    def test_frozen_features_run_the_encoder_once(self) -> None:
+        task = TaskConfig(name="p", kind="tagging", format="probe", probe=ProbeConfig(train=100, dev=50))
+        config = FinetuneConfig(task=task, tuning=TuningConfig(epochs=10.0))
+        architecture = Architecture()
+        frozen = replace(config, features=FeaturesConfig(kind="last", hidden=16, layers=1))
+        assert finetuning_cost(frozen, architecture).flops < finetuning_cost(config, architecture).flops / 10

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bertlab.ablation.dry_run import in_short
+from bertlab.ablation.graph import Record
+from bertlab.ablation.records import write_record
+from bertlab.ablation.request import parse_request
+from bertlab.commands.ablate import run
+from bertlab.errors import UserError
+
+TABLE = """
+title: Two objectives
+rows: {one: {pretrain: [objective=mlm]}, two: {pretrain: [objective=ltr]}}
+columns: {c: {task: bigram_shift, metric: accuracy}}
+baseline: one
+"""
+
+
+@pytest.fixture
+def words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A small table on a corpus of two sentences."""
+    (tmp_path / "mine.yaml").write_text(TABLE)
+    (tmp_path / "text").mkdir()
+    (tmp_path / "text" / "a.txt").write_text("A sentence. And another one.\n")
+    monkeypatch.chdir(tmp_path)
+    return ["--grid", "mine.yaml", "--scale", "smoke", "corpus=text", "corpus.path=text"]
+
+
+class TestRequest:
+    def test_flags_tables_and_overrides_in_any_order(self) -> None:
+        request = parse_request(
+            ["corpus=text", "--grid", "table5", "tasks=GLUE", "figure5", "--seeds", "4", "--scale", "smoke", "--dry-run", "corpus.path=X"]
+        )
+        assert request.tables == ["table5", "figure5"]
+        assert request.dry_run
+        assert (request.settings.scale, request.settings.seeds, request.settings.tasks) == ("smoke", 4, "GLUE")
+        assert request.settings.pretrain == ("corpus=text", "corpus.path=X")
+
+    def test_without_a_table_it_is_table5(self) -> None:
+        assert parse_request(["--grid"]).tables == ["table5"]
+        assert not parse_request([]).said_grid
+        assert parse_request(["--grid=table8"]).tables == ["table8"]
+
+    def test_each_override_goes_where_it_belongs(self) -> None:
+        settings = parse_request(
+            [
+                "model=mini",
+                "pretrain.optimizer.lr=1e-3",
+                "finetune.optimizer.lr=2e-3",
+                "tuning.epochs=1",
+                "trainer=cpu",
+                "trainer.threads=1",
+                "logger=none",
+                "paths.runs=there",
+            ]
+        ).settings
+        assert settings.pretrain == ("model=mini", "optimizer.lr=1e-3", "trainer=cpu")
+        assert settings.finetune == ("optimizer.lr=2e-3", "tuning.epochs=1", "trainer=cpu")
+        assert settings.machine == ("trainer.threads=1", "logger=none", "paths.runs=there")
+
+    def test_flags_may_be_written_as_overrides(self) -> None:
+        request = parse_request(["scale=smoke", "budget=flops", "launcher=slurm"])
+        assert (request.settings.scale, request.settings.budget, request.launcher) == ("smoke", "flops", "slurm")
+        assert parse_request(["budget.tokens=1e6"]).settings.pretrain == ("budget.tokens=1e6",)
+
+    def test_places(self) -> None:
+        request = parse_request(['paths.runs="a b"', "paths.cache=c"])
+        assert (request.runs, request.cache) == (Path("a b"), "c")
+        assert parse_request([]).runs == Path("runs")
+
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            (["--sclae", "smoke"], "--scale"),
+            (["modle=tiny"], "model"),
+            (["finetune.hed=crf"], "head"),
+            (["model.layers=many"], "whole number"),
+            (["seed=3"], "--seeds"),
+            (["pretrain.seed=3"], "--seeds"),
+            (["seeds=3"], "--seeds"),
+            (["checkpoint=x"], "own pre-trainings"),
+            (["task=mnli"], "columns"),
+            (["finetune.weights=random"], "random: true"),
+            (["init=x"], "of: ROW"),
+            (["--seeds", "0"], "--seeds takes a whole number"),
+            (["--jobs", "many"], "--jobs takes a whole number"),
+            (["--budget", "flop"], "flops"),
+            (["--launcher", "lokal"], "local"),
+            (["model=tiny,mini"], "several values"),
+            (["--config-dir", "/nowhere/at/all"], "no folder"),
+        ],
+    )
+    def test_mistakes_are_sentences(self, given: list[str], said: str) -> None:
+        with pytest.raises(UserError) as caught:
+            parse_request(given)
+        assert said in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+class TestCommand:
+    def test_a_dry_run_shows_every_run_and_runs_nothing(self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run([*words, "--dry-run"]) == 0
+        shown = capsys.readouterr().out
+        assert "mine: Two objectives, at scale=smoke; 4 rows, 1 column" in shown
+        assert shown.count("pre-train ") == 2
+        assert shown.count("fine-tune ") == 4
+        assert shown.count("to do") >= 6
+        assert "6 runs: 2 pre-trainings and 4 fine-tunings; 0 done, 6 to do." in shown
+        assert "mine: one × c, seed 1" in shown
+        assert "the same 61,440 positions" in shown
+        assert not (tmp_path / "runs").exists()
+
+    def test_it_knows_what_is_done_and_what_failed(self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        from bertlab.ablation.grid import load_grid
+        from bertlab.ablation.plan import plan
+
+        keys = list(plan([load_grid("mine.yaml")], parse_request(words).settings).nodes)
+        folder = tmp_path / "runs" / "pretrain-x"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text(json.dumps({}))
+        write_record(tmp_path / "runs", Record(keys[0], "done", str(folder), seconds=30.0))
+        write_record(tmp_path / "runs", Record(keys[1], "failed", "", "why"))
+        run([*words, "--dry-run"])
+        shown = capsys.readouterr().out
+        assert "1 done, 5 to do (1 of them failed before)." in shown
+        assert "failed before" in shown
+
+    def test_kept_weights_that_are_not_there_are_told(self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "mine.yaml").write_text(TABLE + "points: [0.5, 1.0]\n")
+        from bertlab.ablation.grid import load_grid
+        from bertlab.ablation.plan import plan
+
+        first = next(iter(plan([load_grid("mine.yaml")], parse_request(words).settings).nodes))
+        folder = tmp_path / "runs" / "pretrain-x"
+        folder.mkdir(parents=True)
+        (folder / "result.json").write_text("{}")
+        write_record(tmp_path / "runs", Record(first, "done", str(folder), seconds=30.0))
+        run([*words, "--dry-run"])
+        assert "pretrain-x has not kept its weights of step 30" in capsys.readouterr().err
+
+    def test_without_grid_it_says_what_it_does(self, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+        run([*words[1:], "--dry-run"])
+        assert "bertlab ablate --grid mine.yaml" in capsys.readouterr().err
+
+    def test_slurm_is_refused_for_now(self, words: list[str]) -> None:
+        with pytest.raises(UserError, match="slurm is not there yet"):
+            run([*words, "--launcher", "slurm"])
+
+    def test_help_lists_the_tables(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert run(["--help"]) == 0
+        shown = capsys.readouterr().out
+        for word in ("--dry-run", "table5", "figure5", "further_pretraining", "finetune.KEY=VALUE"):
+            assert word in shown
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"), [(0, "–"), (12, "12"), (61440, "61.4 k"), (12e6, "12 M"), (1.5e9, "1.5 G"), (3.3e12, "3.3 T"), (4.2e17, "420 P")]
+)
+def test_numbers_in_short(number: float, shown: str) -> None:
+    assert in_short(number) == shown
