@@ -71,13 +71,21 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
     from bertlab.ablation.manifest import manifest_of, write_manifest
     from bertlab.ablation.words import key_of_word
     from bertlab.commands.report import show_tables
+    from bertlab.overrides import text_of
 
     manifests = [manifest_of(plan, table, command) for table in plan.tables]
     for manifest in manifests:
         write_manifest(request.runs, manifest)
     executor = local_executor(request.jobs, devices=request.devices)
-    overrides = tuple(word for word in request.settings.machine if key_of_word(word) not in ("paths.runs", "paths.cache"))
-    outcome = execute(plan, request.runs, executor, Options(overrides=overrides, cache=request.cache))
+    overrides = [word for word in request.settings.machine if key_of_word(word) not in ("paths.runs", "paths.cache")]
+    options = Options(overrides=(f"logger.group={text_of(_group(plan))}", *overrides), cache=request.cache)
+    outcome = execute(plan, request.runs, executor, options)
     if not outcome.stopped_by:
         show_tables(manifests, request.runs)
     return outcome.exit_code
+
+
+def _group(plan: Plan) -> str:
+    """The name under which Weights & Biases shows the runs together: ``table5-laptop``."""
+    (scale,) = {table.scale for table in plan.tables.values()}
+    return f"{'+'.join(plan.tables)}-{scale}"
