@@ -116,8 +116,10 @@ def _be_a_task(assignment: Assignment, log: str, parent: int, life: int) -> NoRe
     try:
         os.setsid()
         ending_with(parent)()
-        said = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-        _take_streams(os.open(os.devnull, os.O_RDONLY), said, said)
+        nothing, said = os.open(os.devnull, os.O_RDONLY), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        _take_streams(nothing, said, said)
+        for descriptor in (nothing, said):
+            os.close(descriptor)
         code = run_node(assignment, start_fork, life)
     except BaseException:
         sys.excepthook(*sys.exc_info())
@@ -138,7 +140,7 @@ def start_fork(command: Sequence[str], printed: int, said: int, lock: int) -> Ch
         for number in STOPPING:
             signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
         ending()
-        _take_streams(os.open(os.devnull, os.O_RDONLY), printed, said)
+        _take_streams(0, printed, said)  # nothing is to be read
         _be_bertlab(list(command[len(BERTLAB) :]))
     finally:
         assert os.getpid() != parent
@@ -165,6 +167,7 @@ def _be_bertlab(words: list[str]) -> NoReturn:
 
 
 def _take_streams(*descriptors: int) -> None:
+    """Make these the standard input, output and error."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
 

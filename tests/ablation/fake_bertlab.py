@@ -51,11 +51,11 @@ def main() -> None:
     print(f"{folder.name}: 1,234 parameters, {steps} steps{resumed}", file=sys.stderr, flush=True)
     for step in range(first + 1, steps + 1):
         time.sleep(pause)
+        with (folder / "throughput.jsonl").open("a") as file:
+            file.write(json.dumps({"step": step, "seconds": step * pause, "tokens_per_second": 1000.0}) + "\n")
         temporary = folder / "saved.part"
         temporary.write_text(str(step))
         temporary.rename(saved)
-        with (folder / "throughput.jsonl").open("a") as file:
-            file.write(json.dumps({"step": step, "seconds": step * pause, "tokens_per_second": 1000.0}) + "\n")
         if stopped:
             journal("stopped")
             sys.exit(143)

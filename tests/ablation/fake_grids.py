@@ -41,9 +41,9 @@ def carry_out(plan: Plan, runs: Path, jobs: int = 2, executor: Executor | None =
     return execute(plan, runs, executor or LocalExecutor(jobs, threads=1), options(grace), LogView())
 
 
-def start_grid(plan: Plan, runs: Path, log: Path, jobs: int = 2, grace: float = 20.0) -> subprocess.Popen[bytes]:
-    """The same by a process of its own."""
-    content = json.dumps([[asdict(node) for node in plan.nodes.values()], jobs, grace])
+def start_grid(plan: Plan, runs: Path, log: Path, jobs: int = 2, grace: float = 20.0, cache: Path | None = None) -> subprocess.Popen[bytes]:
+    """The same by a process of its own; with a ``cache``, of real trainings, forked from a template."""
+    content = json.dumps([[asdict(node) for node in plan.nodes.values()], jobs, grace, None if cache is None else str(cache)])
     with log.open("ab") as file:
         return subprocess.Popen(
             [sys.executable, __file__, str(runs), content], stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
@@ -57,14 +57,15 @@ def journal(runs: Path) -> list[tuple[str, str]]:
 
 
 def processes_of(runs: Path) -> list[int]:
-    """The processes, of whatever kind, that name the folder among their arguments or hold a file in it open, but for this one."""
+    """The processes, of whatever kind, that name the folder among their arguments or have a file in it open, but for this one."""
     found = []
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
-            if str(runs) in (entry / "cmdline").read_text() and "\nState:\tZ" not in (entry / "status").read_text():
-                found.append(int(entry.name))
+            opened = [os.readlink(link) for link in (entry / "fd").iterdir()]
+            if str(runs) in (entry / "cmdline").read_text() or any(name.startswith(str(runs)) for name in opened):
+                found.append(int(entry.name))  # zombies have neither
         except OSError:
             continue
     return found
@@ -78,9 +79,13 @@ def wait_until(is_so: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 def _main() -> None:
-    nodes, jobs, grace = json.loads(sys.argv[2])
+    nodes, jobs, grace, cache = json.loads(sys.argv[2])
     plan = plan_of(*(Node(**{**node, "overrides": tuple(node["overrides"]), "wanted_by": tuple(node["wanted_by"])}) for node in nodes))
-    sys.exit(carry_out(plan, Path(sys.argv[1]), jobs, grace=grace).exit_code)
+    runs = Path(sys.argv[1])
+    if cache is None:
+        sys.exit(carry_out(plan, runs, jobs, grace=grace).exit_code)
+    real = Options(overrides=("logger=none",), cache=cache, grace=grace)
+    sys.exit(execute(plan, runs, LocalExecutor(jobs, threads=1, forking=True), real, LogView()).exit_code)
 
 
 if __name__ == "__main__":
