@@ -18,7 +18,7 @@ from bertlab.ablation.bootstrap import resampled
 from bertlab.ablation.example_sums import ExampleSums
 from bertlab.ablation.permutation import Permutation, exchanged_examples, exchanged_labels, sign_flips
 from bertlab.ablation.runs import EXAMPLES, Pairing, Run, Units, pair
-from bertlab.ablation.uncertainty import Uncertainty, common_deviations, seed_error
+from bertlab.ablation.uncertainty import Uncertainty, common_deviations, seed_error, variance_of
 
 Floats = NDArray[np.float64]
 
@@ -88,7 +88,8 @@ def compare(row: Sequence[Run], baseline: Sequence[Run], resamples: Resamples | 
     values = (ours.values(), theirs.values())
     seeds_covered = len(ours) > 1 and len(theirs) > 1
     groups = [values[0] - values[1]] if pairing.paired else list(values)
-    error = seed_error(groups) if seeds_covered else None
+    rounding = _rounding(pairing)
+    error = seed_error(groups, rounding) if seeds_covered else None
     deviations = _example_deviations(pairing, resamples, seeds_covered)
     uncertainty = Uncertainty(float(values[0].mean() - values[1].mean()), error, deviations)
     interval = uncertainty.interval()
@@ -101,10 +102,16 @@ def compare(row: Sequence[Run], baseline: Sequence[Run], resamples: Resamples | 
         paired=pairing.paired,
         units=(len(ours), len(theirs)),
         covers=_covers(pairing, seeds_covered, deviations),
-        seed_variances=tuple(float(np.var(group, ddof=1)) for group in groups) if seeds_covered else (),
+        seed_variances=tuple(variance_of(group, rounding) for group in groups) if seeds_covered else (),
         example_variance=float(np.mean(deviations**2)) if deviations.size else 0.0,
         notes=pairing.notes + _notes(pairing, seeds_covered, deviations),
     )
+
+
+def _rounding(pairing: Pairing) -> float:
+    """The variance of a repetition's value, or of a pair's difference, that comes of scores being multiples of 1 / examples."""
+    counts = [len(run.sums.ids) for units in (pairing.row, pairing.baseline) for unit in units.runs for run in unit if run.sums]
+    return (2 if pairing.paired else 1) / (12 * min(counts) ** 2) if counts else 0.0
 
 
 def _example_deviations(pairing: Pairing, resamples: Resamples | None, seeds_covered: bool) -> Floats:

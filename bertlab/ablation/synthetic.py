@@ -43,7 +43,7 @@ class SyntheticColumn:
     positives: float = 0.4  # of the examples, for F1
     metric: str = "accuracy"  # or f1
     paired: bool = True  # whether rows have the same seeds' numbers
-    collapse: float = 0.0  # the probability that a fine-tuning predicts at random
+    collapse: tuple[float, ...] = ()  # of each row the probability that a fine-tuning predicts at random; none: never
 
     def truth(self) -> Floats:
         """The expected metric of each row over all seeds and examples, (rows,)."""
@@ -53,7 +53,8 @@ class SyntheticColumn:
         right = special.ndtr((np.array(self.skills)[:, None] + luck) / spread)  # (rows, nodes)
         values = right if self.metric == "accuracy" else self._f1(right)
         chance = 0.5 if self.metric == "accuracy" else float(self._f1(np.array([0.5]))[0])
-        expected: Floats = (1 - self.collapse) * (values @ weights / weights.sum()) + self.collapse * chance
+        collapse = np.array(self.collapse or [0.0] * len(self.skills))
+        expected: Floats = (1 - collapse) * (values @ weights / weights.sum()) + collapse * chance
         return expected
 
     def _f1(self, right: Floats) -> Floats:
@@ -77,7 +78,7 @@ def synthetic_column(column: SyntheticColumn, *purpose: int | str) -> list[list[
         for place, tuning in np.ndindex(luck.shape):
             own = column.own * random.standard_normal(column.examples)
             right = skill + luck[place, tuning] + easiness + talent + own > 0
-            if random.random() < column.collapse:
+            if random.random() < (column.collapse[number] if column.collapse else 0.0):
                 right = random.random(column.examples) < 0.5
             sums = _sums(column, ids, gold, right)
             first = 0 if column.paired else number * column.pretrainings

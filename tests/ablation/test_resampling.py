@@ -84,7 +84,7 @@ def test_percentile_interval_holds_its_share() -> None:
 
 
 def test_the_truth_of_synthetic_columns_is_what_large_ones_show() -> None:
-    for metric, collapse in (("accuracy", 0.0), ("f1", 0.0), ("f1", 0.3)):
+    for metric, collapse in (("accuracy", ()), ("f1", ()), ("f1", (0.3, 0.0))):
         column = SyntheticColumn((0.3, 0.9), 400, examples=2000, metric=metric, collapse=collapse, pretraining=0.3)
         rows = synthetic_column(column, "truth")
         seen = [np.mean([run.value for run in row]) for row in rows]
