@@ -71,9 +71,9 @@ def build(report: Report, mirrored: Mirrored, folder: Path) -> Any:
         wr.H2(text="Runs"),
         wr.PanelGrid(runsets=sets, panels=curves),
     ]
-    entity = {"entity": mirrored.entity} if mirrored.entity else {}
+    entity = mirrored.entity or ""  # without one it would be asked for at the server
     title = f"{report.title} ({report.table}, {report.scale})"[:128]
-    return wr.Report(project=mirrored.project, **entity, title=title, description=report.source or "", blocks=blocks, width="fluid")
+    return wr.Report(project=mirrored.project, entity=entity, title=title, description=report.source or "", blocks=blocks, width="fluid")
 
 
 def specification(built: Any) -> str:

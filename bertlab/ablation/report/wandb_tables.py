@@ -178,31 +178,37 @@ def _mirror_report(
             name=name,
             resume="allow",
             dir=str(page.parent),
-            mode=chosen,
+            mode=chosen,  # type: ignore[arg-type]  # one of the words that wandb has, or the user's own
             config={"title": report.title, "command": report.provenance.made.command, "commit": report.provenance.made.commit},
             settings=wandb.Settings(silent=True, console="off", init_timeout=START_SECONDS),
         )
-    except Exception as error:  # whatever the network says
-        raise UserError(
-            f"Weights & Biases cannot be reached ({type(error).__name__}: {error}): log in anew, or set WANDB_MODE=offline."
-        ) from error
-    url = run.url.rsplit("/runs/", 1)[0] if chosen == "online" and run.url else None
+        url = run.url.rsplit("/runs/", 1)[0] if chosen == "online" and run.url else None
+        entity = str(run.entity) if chosen == "online" and run.entity else destination.entity
+        _log(run, report, page, url)
+        if artifacts:
+            _log_artifacts(run, collected, cache)
+        run.finish()
+    except UserError:
+        raise
+    except Exception as error:  # whatever the network or the server says
+        said = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise UserError(f"Weights & Biases did not take the table ({said}): log in anew, or set WANDB_MODE=offline.") from error
+    return Mirrored(destination.project, entity, group, chosen == "online", name, url, _measures(collected))
+
+
+def _log(run: Any, report: Report, page: Path, url: str | None) -> None:
+    import wandb
+
     run.log({"cells": _cells_table(report), "runs": _runs_table(report, url), "notes": _notes_table(report)})
-    run.log(
-        {
-            f"plots/{svg.stem}": wandb.Html(svg.read_text(encoding="utf-8"), inject=False)
-            for svg in sorted((page.parent / "plots").glob("*.svg"))
-        }
-    )
+    for svg in sorted((page.parent / "plots").glob("*.svg")):
+        run.log({f"plots/{svg.stem}": wandb.Html(svg.read_text(encoding="utf-8"), inject=False)})
     run.log({"page": wandb.Html(page.read_text(encoding="utf-8"), inject=False)})
-    if artifacts:
-        _log_artifacts(run, collected, cache)
-    entity = str(run.entity) if chosen == "online" and run.entity else destination.entity
-    run.finish()
-    measures = sorted(
-        {f"held_out/{row['length']}/perplexity" for state in collected.nodes.values() for row in state.rows if row["split"] == "held_out"}
-    )
-    return Mirrored(destination.project, entity, group, chosen == "online", name, url, tuple(measures))
+
+
+def _measures(collected: Collected) -> tuple[str, ...]:
+    """Names, as they are there, of what pretrainings were evaluated by."""
+    rows = [row for state in collected.nodes.values() for row in state.rows if row["split"] == "held_out"]
+    return tuple(sorted({f"held_out/{row['length']}/perplexity" for row in rows}))
 
 
 def _cells_table(report: Report) -> Any:
