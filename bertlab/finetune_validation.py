@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 
 from bertlab import checks
@@ -84,6 +85,8 @@ def validate(config: FinetuneConfig) -> list[str]:
 
 
 def _check_task(task: TaskConfig) -> None:
+    if not re.fullmatch(r"[\w.-]+", task.name):
+        raise UserError(f"task.name={task.name!r} becomes part of a folder's name: use letters, digits, '_', '.' and '-' only.")
     if not task.evaluate:
         raise UserError(f"task.evaluate is empty: name the splits that task={task.name} is evaluated on, as in task.evaluate=[dev].")
     if "train" in task.evaluate:

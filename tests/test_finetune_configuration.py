@@ -191,6 +191,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
         "task.max_query_length=61",
     ),
     "a stride beyond a window": ({"task.kind": "span", "task.metrics": ["f1"], "task.stride": 100}, "task.stride=100"),
+    "a name that is no name": ({"task.name": "a/b"}, "task.name='a/b'"),
     "no path": ({"task.path": "/nowhere"}, "task.path=/nowhere"),
     "no data set": ({"task.format": "huggingface", "task.dataset": None}, "task.dataset"),
     "no example left": ({"tuning.min_words": 5, "tuning.max_words": 4}, "tuning.min_words=5"),

@@ -100,6 +100,10 @@ def bad_ends_told(run: RunFolder, bookkeeping: Bookkeeping) -> Iterator[None]:
         if process_rank() == 0:
             say(f"Stopped at step {bookkeeping.step:,}; the same command resumes.")
         raise
+    except KeyboardInterrupt:  # while the result is made, when the last state is saved
+        bookkeeping.mirror.finish(exit_code=128 + signal.SIGINT)
+        say(f"Stopped after the last step ({bookkeeping.step:,}), before the result; the same command goes on.")
+        raise Interrupted(signal.SIGINT) from None
     except BaseException:
         bookkeeping.mirror.finish(exit_code=1)
         raise

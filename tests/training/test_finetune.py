@@ -15,7 +15,7 @@ from changing import Killed, stop_at
 from finetune_toys import KINDS, make_finetuning, write_checkpoint, write_task
 from safetensors.torch import load_file
 
-from bertlab.errors import RunFailed, UserError
+from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.predictions import read_predictions
@@ -222,6 +222,23 @@ def test_a_run_that_learns_nothing_is_named(tmp_path: Path, tasks: dict[str, Tas
     result = result_of(RunFolder(finetune(make_finetuning(tmp_path, tasks["classification"], checkpoint, **changes))))
     assert result["value"] <= result["baseline"]["dev"]["accuracy"] or "all 20 predictions" in result["degenerate"]
     assert result["degenerate"]
+
+
+def test_ctrl_c_while_the_result_is_made(
+    tmp_path: Path,
+    tasks: dict[str, TaskConfig],
+    checkpoint: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = make_finetuning(tmp_path, tasks["classification"], checkpoint, **{"tuning.epochs": 1.0})
+    with monkeypatch.context() as patch:
+        patch.setattr(finetune_result, "make_result", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(Interrupted) as stop:
+            finetune(config)
+    assert stop.value.code == 130
+    assert "the same command goes on" in capsys.readouterr().err
+    assert (finetune(config) / "result.json").is_file()
 
 
 def test_numbers_that_are_none_stop_the_run(tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
