@@ -1,0 +1,191 @@
+"""From manifests, records and run folders to what statistics are made of."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fake_runs import STEPS, FakeTable, pretraining_identity
+
+from bertlab.ablation.collect import CellRun, collect, held_out_quantity, runs_of
+from bertlab.ablation.comparable import comparable
+from bertlab.ablation.grid import Row
+from bertlab.ablation.locking import NodeLock
+from bertlab.ablation.manifest import find_manifests, manifests_folder, read_manifest, write_manifest
+from bertlab.ablation.report.curves import amounts_until
+from bertlab.errors import UserError
+
+
+def accuracy_of(folder: Path) -> float:
+    """By a plain reading of the predictions."""
+    rows = [json.loads(line) for line in (folder / "predictions.jsonl").read_text().splitlines()]
+    return float(np.mean([row["prediction"] == row["gold"] for row in rows]))
+
+
+def statuses(runs: tuple[CellRun, ...]) -> list[str]:
+    return [run.status for run in runs]
+
+
+def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path, points=(0.1, 1.0), published={"bert": {"mnli": (79.6, None)}}).manifest()
+    assert read_manifest(write_manifest(tmp_path, manifest)) == manifest
+
+
+def test_a_manifest_with_more_seeds_replaces_the_one_with_fewer_and_other_runs_have_their_own(tmp_path: Path) -> None:
+    write_manifest(tmp_path, FakeTable(tmp_path, seeds=1).manifest())
+    write_manifest(tmp_path, FakeTable(tmp_path, seeds=3).manifest())
+    (only,) = manifests_folder(tmp_path).iterdir()
+    assert len(read_manifest(only).nodes) == len(FakeTable(tmp_path, seeds=3).manifest().nodes)
+    other = FakeTable(tmp_path)
+    other.rows["ltr"] = Row("ltr", "LTR", ("objective=ltr", "model=mini"))
+    write_manifest(tmp_path, other.manifest())
+    assert len(list(manifests_folder(tmp_path).iterdir())) == 2
+
+
+def test_manifests_are_found_by_table_and_scale_and_wrong_names_are_told_the_nearest(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="bertlab ablate --grid makes one"):
+        find_manifests(tmp_path, [])
+    manifest = FakeTable(tmp_path).manifest()
+    write_manifest(tmp_path, manifest)
+    for names in ([], ["table5"], ["table5-smoke"], [manifest.name]):
+        assert find_manifests(tmp_path, names) == [manifest]
+    with pytest.raises(UserError, match="did you mean table5"):
+        find_manifests(tmp_path, ["tabel5"])
+
+
+def test_a_broken_manifest_is_one_sentence(tmp_path: Path) -> None:
+    path = write_manifest(tmp_path, FakeTable(tmp_path).manifest())
+    path.write_text(path.read_text()[:100])
+    with pytest.raises(UserError, match="run bertlab ablate --grid again"):
+        find_manifests(tmp_path, [])
+
+
+def test_values_and_examples_are_those_of_the_predictions(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    collected = collect(manifest, tmp_path)
+    for row in ("bert", "ltr", "random"):
+        for seed, run in enumerate(collected.cells[row, "mnli", None], 1):
+            assert run.value == pytest.approx(accuracy_of(tmp_path / f"finetune-fake-f-{row}-mnli-{seed}"))
+            assert run.run is not None
+            assert run.run.sums is not None
+            assert run.run.sums.value() == pytest.approx(run.value)
+            assert (run.pretraining_seed, run.finetuning_seed) == (seed, seed)
+
+
+def test_held_out_figures_are_of_the_longest_length_or_the_one_asked_for(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.columns["short"] = replace(table.columns["perplexity"], name="short", length=32)
+    table.columns["none"] = replace(table.columns["perplexity"], name="none", length=64)
+    collected = collect(table.write(), tmp_path)
+    result = json.loads((tmp_path / "pretrain-fake-p-ltr-2" / "result.json").read_text())
+    for column, length in (("perplexity", "128"), ("short", "32")):
+        run = collected.cells["ltr", column, None][1]
+        assert run.value == result["held_out"][length]["perplexity"]
+        assert run.finetuning_seed is None
+        assert run.quantity is not None
+        assert run.quantity.protocol == f"length {length}"
+    (first, *_) = collected.cells["ltr", "none", None]
+    assert first.status == "failed"
+    assert "at length 32, 128 and not at 64" in first.reason
+    assert ("random", "perplexity", None) not in collected.cells
+
+
+@pytest.mark.parametrize(
+    ("changes", "because"),
+    [
+        ({}, None),
+        ({"objective": {"kind": "mlm", "pair": False}}, "different things"),
+        ({"vocabulary": "v1"}, "different vocabularies"),
+        ({"corpus": {"content": "c1", "held_out": 0.05}}, "different data"),
+        ({"masking": {"rate": 0.3}}, "measured differently"),
+    ],
+)
+@pytest.mark.parametrize("metric", ["perplexity", "accuracy"])
+def test_figures_of_language_models_compare_only_where_they_measure_the_same(
+    metric: str, changes: dict[str, object], because: str | None
+) -> None:
+    one = held_out_quantity(pretraining_identity("mlm_nsp", 1), metric, 128)
+    other = held_out_quantity({**pretraining_identity("mlm_nsp", 2), **changes}, metric, 128)
+    reason = comparable(one, other)
+    assert reason is None if because is None else because in str(reason)
+
+
+def test_failed_running_missing_and_degenerate_runs_are_called_so(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.manifest()
+    table.collapses.add("f-ltr-mrpc-2")
+    manifest = table.write(leave=["f-bert-mnli-2", "f-bert-mnli-3"], fail=["f-no_nsp-mnli-1"])
+    lock = NodeLock(tmp_path, "f-bert-mnli-3")
+    assert lock.acquire()
+    try:
+        collected = collect(manifest, tmp_path)
+    finally:
+        lock.release()
+    assert statuses(collected.cells["bert", "mnli", None]) == ["done", "missing", "running"]
+    assert len(runs_of(collected, ("bert", "mnli", None))) == 1
+    failed = collected.cells["no_nsp", "mnli", None][0]
+    assert failed.status == "failed"
+    assert "the loss is nan" in failed.reason
+    assert [run.failed for run in runs_of(collected, ("no_nsp", "mnli", None))] == [True, False, False]
+    assert [run.degenerate is not None for run in collected.cells["ltr", "mrpc", None]] == [False, True, False]
+
+
+def test_what_hangs_on_a_failed_pretraining_has_failed_with_it(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.manifest()
+    manifest = table.write(fail=["p-ltr-1"], leave=["f-ltr-mnli-1", "f-ltr-mrpc-1"])
+    collected = collect(manifest, tmp_path)
+    first = collected.cells["ltr", "mnli", None][0]
+    assert first.status == "failed"
+    assert "which it starts from, failed" in first.reason
+    assert collected.cells["ltr", "perplexity", None][0].status == "failed"
+
+
+def test_a_folder_of_runs_that_was_moved_gives_the_same(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    before = collect(FakeTable(runs).write(), runs)
+    moved = tmp_path / "elsewhere"
+    shutil.move(runs, moved)
+    (manifest,) = find_manifests(moved, ["table5"])
+    after = collect(manifest, moved)
+    assert {place: [run.value for run in runs] for place, runs in after.cells.items()} == {
+        place: [run.value for run in runs] for place, runs in before.cells.items()
+    }
+
+
+def test_lost_or_foreign_predictions_cost_the_examples_and_not_the_value(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    (tmp_path / "finetune-fake-f-bert-mnli-1" / "predictions.jsonl").unlink()
+    other = tmp_path / "finetune-fake-f-ltr-mnli-2" / "predictions.jsonl"
+    shutil.copy(other, tmp_path / "finetune-fake-f-bert-mnli-2" / "predictions.jsonl")
+    collected = collect(manifest, tmp_path)
+    runs = collected.cells["bert", "mnli", None]
+    assert statuses(runs) == ["done"] * 3
+    assert [run.run is not None and run.run.sums is not None for run in runs] == [False, False, True]
+    assert len(collected.remarks) == 2
+    assert "f-bert-mnli-1" in collected.remarks[0]
+
+
+def test_a_result_that_cannot_be_read_is_a_failed_run(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    (tmp_path / "finetune-fake-f-bert-mnli-1" / "result.json").write_text("{")
+    collected = collect(manifest, tmp_path)
+    assert statuses(collected.cells["bert", "mnli", None]) == ["failed", "done", "done"]
+    assert "cannot be read" in collected.cells["bert", "mnli", None][0].reason
+
+
+def test_amounts_until_a_step_add_up_over_the_stages() -> None:
+    result = {"identity": pretraining_identity("mlm_nsp", 1), "steps": STEPS}
+    first, whole = amounts_until(result, 900), amounts_until(result, None)
+    assert first.positions == 900 * 32 * 32
+    assert whole.positions == first.positions + 100 * 128 * 8
+    assert whole.targets == pytest.approx(0.15 * whole.positions)
+    ltr = amounts_until({"identity": pretraining_identity("ltr", 1), "steps": STEPS}, None)
+    assert ltr.targets == ltr.positions == whole.positions
+    assert ltr.flops > 2 * whole.flops  # the vocabulary projection at every position
+    # In minutes, stages are shares of the steps that were made.
+    by_shares = pretraining_identity("mlm_nsp", 1, budget={"steps": None, "minutes": 3.0, "stages": [[0.9, 32, 32], [0.1, 128, 8]]})
+    assert amounts_until({"identity": by_shares, "steps": STEPS}, None) == whole

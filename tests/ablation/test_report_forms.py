@@ -1,0 +1,413 @@
+"""Every form of a report says the same numbers, takes hostile labels as text, and shows what is missing."""
+
+import csv
+import io
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from fake_runs import FakeTable
+from rich.console import Console
+
+from bertlab.ablation.grid import Column, Row
+from bertlab.ablation.report.build import report_table
+from bertlab.ablation.report.html_page import page
+from bertlab.ablation.report.latex import escaped as escaped_for_latex
+from bertlab.ablation.report.latex import latex
+from bertlab.ablation.report.markdown import markdown
+from bertlab.ablation.report.model import Cell, Report
+from bertlab.ablation.report.plain_files import as_json, runs_csv, table_csv
+from bertlab.ablation.report.plots import Plot, plots_of
+from bertlab.ablation.report.render import render_all
+from bertlab.ablation.report.terminal import print_report
+from bertlab.ablation.report.words import number, signed
+
+HOSTILE = "<script>alert('a_b')</script> & 100% of $x$ | \\input{#1} ~^*`é中 \"q\""
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    """With something of everything: failed, missing, degenerate, published only, not compared."""
+    runs = tmp_path_factory.mktemp("runs")
+    table = FakeTable(runs)
+    table.rows["openai"] = Row("openai", "OpenAI GPT", published_only=True)
+    table.published["openai"] = {"mnli": 82.1}
+    table.manifest()
+    table.collapses.add("f-ltr-mrpc-2")
+    return report_table(table.write(leave=["f-no_nsp-mrpc-3"], fail=["f-ltr-mnli-3"]), runs)
+
+
+@pytest.fixture(scope="module")
+def curves(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    runs = tmp_path_factory.mktemp("curves")
+    columns = {"mnli": Column("mnli", "MNLI", "mnli", "accuracy")}
+    published = {"bert": {"mnli": (79.6, 82.2, 84.4)}, "ltr": {"mnli": (79.8, 81.0, None)}}
+    table = FakeTable(runs, points=(0.1, 0.4, 1.0), columns=columns, published=published)
+    del table.rows["no_nsp"]
+    return report_table(table.write(), runs)
+
+
+def numbers(text: str) -> list[float]:
+    """All numbers of a text, in order, with the signs that people write."""
+    return [float(found.replace("−", "-")) for found in re.findall(r"[−+-]?\d+(?:\.\d+)?", text)]
+
+
+def expected(report: Report, cell: Cell) -> list[float]:
+    """The numbers that a cell shows, rounded as they are shown; counted out here on its own."""
+    decimals = report.column(cell.column).decimals
+    shown: list[float] = []
+    if cell.mean is not None:
+        shown.append(round(cell.mean, decimals))
+        shown += [round(cell.std, decimals)] if cell.std is not None else []
+        shown.append(cell.units)
+        shown += [many for many in (cell.failed, cell.degenerate, cell.running, cell.missing) if many]
+    difference = cell.difference
+    if difference is not None and difference.value is not None:
+        shown.append(round(difference.value, decimals))
+        if difference.low is not None and difference.high is not None:
+            shown += [round(difference.low, decimals), round(difference.high, decimals)]
+    if cell.published is not None:
+        shown.append(cell.published)
+        shown += [round(cell.published_difference, 1)] if cell.published_difference is not None else []
+    return shown
+
+
+def assert_numbers(report: Report, texts: Iterator[str]) -> None:
+    """``texts``: what stands in each cell, row by row."""
+    found = list(texts)
+    assert len(found) == len(report.cells)
+    for cell, text in zip(report.cells, found, strict=True):
+        assert numbers(text) == pytest.approx(expected(report, cell)), (cell.row, cell.column, text)
+
+
+class Page(HTMLParser):
+    """The cells of the first table, all texts, and everything that could point outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells: list[str] = []
+        self.text = ""
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self._cell: list[str] | None = None
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        values = dict(attributes)
+        self.tags.append(tag)
+        self.links += [str(value) for name, value in attributes if name in ("src", "href", "xlink:href", "action", "srcset", "data")]
+        if tag == "td" and "data-label" in values:
+            self._cell = []
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "td" and self._cell is not None:
+            self.cells.append(" ".join(self._cell))
+            self._cell = None
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+        if self._cell is not None:
+            self._cell.append(data)
+
+
+def drawn(report: Report, known: dict[int, list[Plot]] = {}) -> list[Plot]:  # noqa: B006 - drawn once, for all tests
+    if id(report) not in known:
+        known[id(report)] = plots_of(report)
+    return known[id(report)]
+
+
+def parsed(report: Report, plots: Sequence[Plot] = ()) -> Page:
+    found = Page()
+    found.feed(page(report, plots))
+    return found
+
+
+# Numbers
+
+
+def test_html_shows_the_numbers_of_every_cell(report: Report) -> None:
+    assert_numbers(report, iter(parsed(report).cells))
+
+
+def test_markdown_shows_the_numbers_of_every_cell(report: Report) -> None:
+    lines = [line for line in markdown(report).splitlines() if line.startswith("| ")][1:]
+    table = [line for line in lines if not line.startswith("| ---")][: len(report.rows)]
+    assert_numbers(report, (cell for line in table for cell in line.strip("| ").split(" | ")[1:]))
+
+
+def test_latex_shows_the_numbers_of_every_cell(report: Report) -> None:
+    body = latex(report).split("\\midrule")[1].split("\\bottomrule")[0]
+    rows = re.split(r"\\addlinespace\n", body)
+    assert len(rows) == len(report.rows)
+
+    def texts() -> Iterator[str]:
+        for row in rows:
+            lines = [line.removesuffix("\\\\").split(" & ") for line in row.strip().splitlines()]
+            for place in range(1, len(report.columns) + 1):
+                yield " ".join(line[place] for line in lines).replace("$-$", "−")
+
+    assert_numbers(report, texts())
+
+
+def test_a_wide_terminal_shows_the_numbers_of_a_row_together(report: Report) -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    print_report(report, console)
+    block = console.export_text().split("BERT ")[1].split("No NSP ")[0]
+    wanted = [value for cell in report.cells if cell.row == "bert" for value in expected(report, cell)]
+    assert sorted(numbers(block)) == pytest.approx(sorted(wanted))
+
+
+@pytest.mark.parametrize("width", [24, 40, 60, 200])
+def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(report: Report, width: int) -> None:
+    console = Console(width=width, record=True, file=io.StringIO())
+    print_report(report, console)
+    text = console.export_text()
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+    assert "…" not in text
+    joined = " ".join(text.split())
+    for cell in report.cells:
+        if cell.mean is not None:
+            assert number(cell.mean, report.column(cell.column).decimals) in joined
+
+
+def test_json_has_every_number_in_full(report: Report) -> None:
+    written = json.loads(as_json(report))
+    assert len(written["cells"]) == len(report.cells)
+    for cell, values in zip(report.cells, written["cells"], strict=True):
+        assert (values["row"], values["column"], values["mean"], values["std"]) == (cell.row, cell.column, cell.mean, cell.std)
+        assert (values["difference"] or {}).get("low") == (cell.difference.low if cell.difference else None)
+        assert [run["value"] for run in values["values"]] == [run.value for run in cell.values]
+
+
+def test_csv_has_every_number_in_full(report: Report) -> None:
+    lines = list(csv.DictReader(io.StringIO(table_csv(report))))
+    for cell, line in zip(report.cells, lines, strict=True):
+        for name, value in (
+            ("mean", cell.mean),
+            ("std", cell.std),
+            ("published", cell.published),
+            ("n", cell.units),
+            ("failed", cell.failed),
+        ):
+            assert line[name] == ("" if value is None else repr(value))
+        if cell.difference is not None and cell.difference.value is not None:
+            assert float(line["difference"]) == cell.difference.value
+            assert line["difference_verdict"] == cell.difference.verdict
+    runs = list(csv.DictReader(io.StringIO(runs_csv(report))))
+    assert len(runs) == sum(len(cell.values) for cell in report.cells)
+    values = [run.value for cell in report.cells for run in cell.values]
+    assert [float(line["value"]) if line["value"] else None for line in runs] == values
+
+
+def test_means_and_differences_are_those_of_the_runs_values(report: Report) -> None:
+    """Worked out anew from what the report says of single runs."""
+    for cell in report.cells:
+        values = [run.value for run in cell.values if run.value is not None]
+        if not values:
+            continue
+        assert cell.mean == pytest.approx(sum(values) / len(values))
+        if cell.difference is not None and cell.difference.value is not None:
+            ours = {run.pretraining_seed: run.value for run in cell.values if run.value is not None}
+            base = {run.pretraining_seed: run.value for run in report.cell("bert", cell.column).values if run.value is not None}
+            pairs = [ours[seed] - base[seed] for seed in ours if seed in base]
+            assert cell.difference.value == pytest.approx(sum(pairs) / len(pairs))
+
+
+# States, verdicts, the paper
+
+
+def test_missing_failed_and_degenerate_runs_are_named_everywhere(report: Report) -> None:
+    assert report.cell("no_nsp", "mrpc").state == "partial"
+    for text in (parsed(report).text, markdown(report).replace("\\", ""), as_json(report)):
+        assert "No NSP × MRPC: of 3 runs 1 not run" in text
+        assert "the loss is nan" in text
+        assert "all 200 predictions are 'yes'" in text
+    assert "1 degenerate" in latex(report)
+
+
+def test_perplexities_of_different_objectives_are_not_compared(report: Report) -> None:
+    cell = report.cell("ltr", "perplexity")
+    assert cell.mean is not None
+    assert cell.difference is not None
+    assert cell.difference.value is None
+    assert "different things" in next(note.text for note in report.notes if note.heading == "Without a verdict")
+
+
+def test_the_papers_numbers_stand_in_their_cells(report: Report) -> None:
+    assert report.cell("ltr", "mnli").published == 82.1
+    assert report.cell("ltr", "mnli").published_difference == pytest.approx(-2.3)
+    assert report.cell("openai", "mnli").mean is None
+    assert "paper 82.1" in parsed(report).text
+    assert report.cell("ltr", "mnli").agrees is True
+
+
+def test_columns_that_stand_in_have_the_mean_of_what_they_stand_for(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.columns = {"mnli": replace(table.columns["mnli"], stands_for=("mnli", "mrpc"))}
+    found = report_table(table.write(), tmp_path)
+    assert found.cell("bert", "mnli").published == pytest.approx((84.4 + 86.7) / 2)
+    assert "stand in for the paper's" in next(note.text for note in found.notes if note.heading == "Agreement with the paper")
+
+
+def test_one_seed_gives_no_verdict_and_says_so(tmp_path: Path) -> None:
+    found = report_table(FakeTable(tmp_path, seeds=1).write(), tmp_path)
+    assert {cell.difference.verdict for cell in found.cells if cell.difference} == {"unresolved"}
+    assert not any(note.heading == "Verdicts" for note in found.notes)
+    assert "of the method nothing" in next(note.text for note in found.notes if note.heading == "What these seeds can say")
+
+
+def test_three_seeds_say_what_the_permutation_test_cannot(tmp_path: Path) -> None:
+    found = report_table(FakeTable(tmp_path).write(), tmp_path)
+    assert "cannot fall below p = .250" in next(note.text for note in found.notes if note.heading == "What these seeds can say")
+
+
+def test_a_table_with_nothing_run_is_a_table(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    manifest = table.manifest()
+    found = report_table(table.write(leave=list(manifest.nodes)), tmp_path)
+    assert {cell.state for cell in found.cells if cell.row != "random"} == {"missing"}
+    assert "not run" in parsed(found).text
+    render_all(found, tmp_path / "out")
+
+
+def test_rows_say_whether_they_beat_random_weights(report: Report) -> None:
+    note = next(note.text for note in report.notes if note.heading == "Random weights")
+    assert "BERT beats Random weights on MNLI (1 of 2 columns)" in note
+    assert "shows nothing about its pre-training" in note
+
+
+def test_configurations_are_told_where_they_differ(report: Report) -> None:
+    found = {(setting.of, setting.key): dict(setting.values) for setting in report.settings}
+    assert found == {
+        ("pre-training", "objective.kind"): {"bert": "mlm_nsp", "no_nsp": "mlm", "ltr": "ltr"},
+        ("fine-tuning", "head.bilstm"): {"bert": "false", "no_nsp": "false", "ltr": "true", "random": "false"},
+    }
+
+
+def test_variance_is_the_result_where_the_table_says_so(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path, seeds=5, show="deviation")
+    table.manifest()
+    table.collapses.update(f"f-ltr-mnli-{seed}" for seed in (1, 3))
+    found = report_table(table.write(), tmp_path)
+    spread = found.cell("ltr", "mnli").spread
+    assert spread is not None
+    assert spread.std is not None
+    assert spread.low is not None
+    assert spread.low < spread.std
+    assert (spread.failed, spread.runs) == (2, 5)
+    assert "2 of 5 failed" in parsed(found).text
+
+
+# Curves
+
+
+def test_points_are_columns_and_random_weights_are_the_same_at_each(curves: Report) -> None:
+    assert [column.key for column in curves.columns] == ["mnli@0.1", "mnli@0.4", "mnli@1"]
+    assert len({curves.cell("random", column.key).mean for column in curves.columns}) == 1
+    assert [curves.cell("ltr", column.key).published for column in curves.columns] == [79.8, 81.0, None]
+
+
+def test_a_curve_counts_positions_targets_and_flops(curves: Report) -> None:
+    bert, ltr = ({point.share: point for point in curve.points} for curve in curves.curves)
+    for share in (0.1, 0.4):
+        assert bert[share].positions == ltr[share].positions == share * 1000 * 1024
+        assert bert[share].targets == pytest.approx(0.15 * (bert[share].positions or 0))
+        assert (ltr[share].flops or 0) > (bert[share].flops or 0)
+        assert bert[share].mean == curves.cell("bert", f"mnli@{share:g}").mean
+    names = {plot.name for plot in drawn(curves)}
+    assert {"curve-mnli-positions", "curve-mnli-targets", "curve-mnli-flops", "curve-mnli-paper"} <= names
+
+
+# Hostile labels, and nothing from outside
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Report:
+    runs = tmp_path_factory.mktemp("hostile")
+    table = FakeTable(runs, title=HOSTILE, notes=(f"Data: {HOSTILE}",))
+    table.rows["ltr"] = Row("ltr", f"_{HOSTILE}", ("objective=ltr",))
+    table.columns["mnli"] = replace(table.columns["mnli"], label=HOSTILE)
+    return report_table(table.write(), runs)
+
+
+def test_labels_are_text_in_html(hostile: Report) -> None:
+    found = parsed(hostile)
+    assert "script" not in found.tags
+    assert HOSTILE in found.text
+    assert_numbers(hostile, iter(found.cells))
+
+
+def test_labels_are_text_in_markdown(hostile: Report) -> None:
+    text = markdown(hostile)
+    assert "<script" not in text
+    table = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table[: len(hostile.rows) + 2]}) == 1
+
+
+def test_labels_are_text_in_csv_and_json(hostile: Report) -> None:
+    assert csv.DictReader(io.StringIO(table_csv(hostile))).__next__()["column_label"] == HOSTILE
+    assert json.loads(as_json(hostile))["title"] == HOSTILE
+
+
+def test_labels_are_text_in_latex() -> None:
+    assert escaped_for_latex("a_b & 5% {x} $y$ #1") == r"a\_b \& 5\% \{x\} \$y\$ \#1"
+    assert escaped_for_latex("\\input{x}") == r"\textbackslash{}input\{x\}"
+    assert escaped_for_latex("é 中 ﬁ") == "é [U+4E2D] fi"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("pdflatex") is None, reason="there is no LaTeX on this machine")
+def test_latex_compiles(hostile: Report, curves: Report, report: Report, tmp_path: Path) -> None:
+    tables = "\n".join(latex(each) for each in (hostile, curves, report))
+    packages = "\\usepackage[T1]{fontenc}\\usepackage{booktabs,amssymb,textcomp,graphicx}"
+    (tmp_path / "it.tex").write_text(f"\\documentclass{{article}}{packages}\\begin{{document}}{tables}\\end{{document}}", encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "it.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+
+
+def test_the_page_needs_nothing_else(report: Report, curves: Report, hostile: Report) -> None:
+    for each in (report, curves, hostile):
+        text = page(each, drawn(each))
+        found = parsed(each, drawn(each))
+        assert not {"script", "link", "iframe", "object", "embed", "img", "base"} & set(found.tags)
+        assert all(link.startswith("#") for link in found.links)
+        assert "@import" not in text
+        assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
+        assert "http" not in re.sub(r'xmlns(:\w+)?="[^"]*"', "", text)
+
+
+def test_names_inside_plots_are_unique_on_the_page(report: Report) -> None:
+    names = re.findall(r'\bid="([^"]+)"', page(report, drawn(report)))
+    assert len(names) == len(set(names))
+    text = page(report, drawn(report))
+    assert {target[1:] for target in re.findall(r'href="(#[^"]+)"', text)} <= set(names)
+
+
+def test_all_forms_are_files_of_one_folder_and_old_plots_go(report: Report, tmp_path: Path) -> None:
+    (tmp_path / "plots").mkdir()
+    (tmp_path / "plots" / "old.svg").write_text("<svg/>")
+    assert render_all(report, tmp_path) == tmp_path / "report.html"
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"report.html", "table.md", "table.tex", "table.csv", "runs.csv", "report.json", "plots"}
+    plots = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert "old.svg" not in plots
+    assert {f"plots/{name}" for name in plots} == set(re.findall(r"\((plots/[^)]+)\)", (tmp_path / "table.md").read_text()))
+
+
+def test_the_same_runs_give_the_same_files(report: Report, tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        render_all(report, tmp_path / folder)
+    for path in (tmp_path / "one").rglob("*.*"):
+        assert path.read_bytes() == (tmp_path / "two" / path.relative_to(tmp_path / "one")).read_bytes(), path
+
+
+@pytest.mark.parametrize(("value", "text"), [(-0.04, "0.0"), (-0.06, "−0.1"), (1.25, "1.2"), (float("inf"), "∞")])
+def test_numbers_have_true_signs_and_no_negative_zero(value: float, text: str) -> None:
+    assert number(value, 1) == text
+    assert signed(0.3, 1) == "+0.3"
