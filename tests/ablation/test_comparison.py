@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from bertlab.ablation.comparison import Comparison, compare, resample_column
+from bertlab.ablation.example_sums import ExampleSums, mean
 from bertlab.ablation.runs import EXAMPLES, FINETUNING, PRETRAINING, Run, pair, summarise, units_of
 from bertlab.ablation.synthetic import SyntheticColumn, synthetic_column
 
@@ -98,6 +99,20 @@ def test_most_seeds_must_pair() -> None:
 def test_pairing_is_by_number_not_by_place() -> None:
     row, baseline = cell([0.5, 0.6, 0.8]), cell([0.4, 0.55, 0.7])
     assert compared(row[::-1], baseline) == compared(row, baseline[::-1]) == compared(row, baseline)
+
+
+def test_two_seeds_that_agree_to_the_last_digit_are_no_proof() -> None:
+    """Both seeds gain eight of 200 examples. They may differ by as much as rounding hides, and two seeds know that badly."""
+    ids = tuple(map(str, range(200)))
+    rows = []
+    for right in (108, 100):
+        sums = ExampleSums(mean, ids, (np.arange(200) < right)[:, None] / 200)
+        rows.append([Run(seed, seed, right / 200, sums=sums) for seed in range(2)])
+    found = compared(*rows)
+    rounding = 1 / 200 * np.sqrt(2 / 12)  # of a difference of two rounded numbers
+    assert found.seed_variances == pytest.approx((rounding**2,))
+    assert found.p_value >= 2 * stats.t.sf(0.04 / (rounding / np.sqrt(2)), 1)  # = .023; by the examples alone it is .004
+    assert found.p_value < 0.1
 
 
 def test_a_cell_without_a_value_is_not_compared() -> None:
