@@ -100,7 +100,7 @@ def evaluate(words: _Words = None) -> None:
 
 @app.command(context_settings=_AS_THEY_ARE, add_help_option=False)
 def ablate(words: _Words = None) -> None:
-    """Run the trainings behind tables, and make the tables: --grid table5."""
+    """Train what tables need, and make them: --grid table5."""
     from bertlab.commands.ablate import run
 
     _verb(run, words)

@@ -22,12 +22,18 @@ _TEXT_VERBS = {
 _SPLIT = "BERTLAB_COMPLETION_SPLIT"  # set while completing for a shell that has split the word at its "="
 
 
+_OF_FLAGS = {"--budget": ("tokens", "flops", "minutes"), "--launcher": ("local",)}
+
+
 def complete_overrides(context: typer.Context, parameter: object, incomplete: str) -> list[str]:
     """What a word of a verb can be completed to; ``incomplete`` is the word so far, joined again where a shell split it at ``=``."""
     args = [str(context.info_name), *(context.params.get("words") or [])]
     prefix = next((sign for sign in ("++", "+", "~") if incomplete.startswith(sign)), "")
     key, equals, value = incomplete.removeprefix(prefix).partition("=")
     if args[0] == "ablate":
+        if args[-1] in _OF_FLAGS or args[-1] == "--scale":
+            words = _OF_FLAGS.get(args[-1]) or _groups(args).get("scale", [])
+            return [word for word in words if word.startswith(incomplete)]
         for stage in ("pretrain", "finetune"):
             if key.startswith(f"{stage}."):
                 args, key, prefix = [stage, *args[1:]], key.removeprefix(f"{stage}."), f"{prefix}{stage}."

@@ -100,7 +100,7 @@ class TestTop:
         ("words", "said"),
         [
             (["pretrian"], "Unknown command 'pretrian': did you mean pretrain"),
-            (["zzz"], "Unknown command 'zzz': choose from doctor, evaluate"),
+            (["zzz"], "Unknown command 'zzz': choose from ablate, doctor, evaluate"),
             (["--config-dir", "x", "pretrain"], "--config-dir stands before the command"),
             (["pretrain", "--nothing"], "Unknown flag '--nothing'"),
             (["pretrain", "modle=tiny"], "Unknown key 'modle': did you mean model?"),

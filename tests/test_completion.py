@@ -50,6 +50,16 @@ def test_keys_and_the_words_they_hold() -> None:
     assert bash("bertlab", "pretrain", "nothing=x") == []
 
 
+def test_tables_and_both_stages_of_a_grid() -> None:
+    assert bash("bertlab", "ablate", "--grid", "figure") == ["figure5"]
+    assert bash("bertlab", "ablate", "tas") == ["tasks="]
+    assert bash("bertlab", "ablate", "norm=l") == ["norm=layer"]
+    assert bash("bertlab", "ablate", "finetune.head=cr") == ["finetune.head=crf"]
+    assert bash("bertlab", "ablate", "pretrain.norm.placement=pr") == ["pretrain.norm.placement=pre"]
+    assert bash("bertlab", "ablate", "--scale", "lap") == ["laptop"]
+    assert bash("bertlab", "ablate", "--budget", "") == ["tokens", "flops", "minutes"]
+
+
 def test_choices_of_a_folder_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "zebra.yaml").write_text("layers: 3")
