@@ -251,13 +251,15 @@ def test_columns_that_stand_in_have_the_mean_of_what_they_stand_for(tmp_path: Pa
     table.columns = {"mnli": replace(table.columns["mnli"], stands_for=("mnli", "mrpc"))}
     found = report_table(table.write(), tmp_path)
     assert found.cell("bert", "mnli").published == pytest.approx((84.4 + 86.7) / 2)
+    assert "paper, mnli+mrpc: 85." in parsed(found).text
     assert "stand in for the paper's" in next(note.text for note in found.notes if note.heading == "Agreement with the paper")
 
 
 def test_one_seed_gives_no_verdict_and_says_so(tmp_path: Path) -> None:
     found = report_table(FakeTable(tmp_path, seeds=1).write(), tmp_path)
     assert {cell.difference.verdict for cell in found.cells if cell.difference} == {"unresolved"}
-    assert not any(note.heading == "Verdicts" for note in found.notes)
+    assert next(note.text for note in found.notes if note.heading == "Verdicts").startswith("None")
+    assert "cannot be told by one seed" in next(note.text for note in found.notes if note.heading == "Random weights")
     assert "of the method nothing" in next(note.text for note in found.notes if note.heading == "What these seeds can say")
 
 

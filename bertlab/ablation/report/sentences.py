@@ -90,7 +90,9 @@ def _statistics(report: Report) -> Note:
     parts = [f"A cell is the mean ± the sample standard deviation over runs, n its independent repetitions. {_unit(report)}"]
     if compared:
         paired = sum(found.paired for found in compared)
-        how = "seed by seed" if paired == len(compared) else "as independent groups" if not paired else "seed by seed where they pair"
+        single = all(found.units == (1, 1) for found in compared)
+        how = "seed by seed" if paired == len(compared) else "seed by seed where they pair" if paired else "as independent groups"
+        how = "one run beside another" if single else how
         covers = list(dict.fromkeys(kind for found in compared for kind in found.covers))
         parts.append(f"Differences are from {report.row(report.baseline).label}, compared {how}, with 95% intervals")
         parts[-1] += f" that cover the luck of {listed(covers)}." if covers else "; no luck is covered."
@@ -151,7 +153,8 @@ def _size(value: float, column: ReportColumn) -> str:
 def _verdicts(report: Report) -> Note:
     judged = _judged(report)
     if not judged:
-        return Note("Verdicts", "")
+        some = any(found.value is not None for _, found in _differences(report))
+        return Note("Verdicts", "None: a verdict is about the method and takes at least two seeds of both rows." if some else "")
     parts = []
     for verdict in (BETTER, WORSE):
         named = [_named(report, cell, difference) for cell, difference in judged if difference.verdict == verdict]
@@ -218,11 +221,14 @@ def _spread(report: Report) -> Note:
 
 def _random(report: Report) -> Note:
     """Whether rows beat the model that was never trained."""
-    parts = []
+    parts, untold = [], []
     for row in report.rows:
         of_row = [(cell, cell.over_random) for cell in report.cells if cell.row == row.key and cell.over_random is not None]
         found = [(cell, difference) for cell, difference in of_row if difference.value is not None]
         if not found or row.beats is None:
+            continue
+        if all(difference.p_holm is None for _, difference in found):
+            untold.append(row.label)
             continue
         beaten = [report.column(cell.column).label for cell, difference in found if difference.verdict == BETTER]
         lost = [report.column(cell.column).label for cell, difference in found if difference.verdict == WORSE]
@@ -230,6 +236,8 @@ def _random(report: Report) -> Note:
         if not beaten:
             sentence = f"{row.label} is not shown to beat {report.row(row.beats).label} anywhere"
         parts.append(sentence + (f", and is worse on {listed(lost)}" if lost else "") + ".")
+    if untold:
+        parts.append(f"Whether {listed(untold)} {'beats' if len(untold) == 1 else 'beat'} random weights cannot be told by one seed.")
     if parts:
         parts.append("What does not beat a randomly initialised model shows nothing about its pre-training.")
     return Note("Random weights", " ".join(parts))

@@ -113,14 +113,15 @@ def spread_line(cell: Cell, column: ReportColumn) -> str | None:
 
 
 def published_line(cell: Cell, column: ReportColumn) -> str | None:
-    """``paper 84.4 (−0.5)``."""
+    """``paper 84.4 (−0.5)``; of a column that stands in for others, with their names."""
     if cell.published is None:
         return None
-    difference = "" if cell.published_difference is None else f" ({signed(cell.published_difference, _decimals(cell, column))})"
-    return f"paper {number(cell.published, _decimals(cell, column))}{difference}"
+    difference = "" if cell.published_difference is None else f" ({signed(cell.published_difference, _decimals(column))})"
+    what = f"paper, {'+'.join(column.stands_for)}:" if column.stands_for else "paper"
+    return f"{what} {number(cell.published, _decimals(column))}{difference}"
 
 
-def _decimals(cell: Cell, column: ReportColumn) -> int:
+def _decimals(column: ReportColumn) -> int:
     """Perplexities are published with two."""
     return column.decimals if column.unit == "%" else 2
 
