@@ -1,6 +1,6 @@
 """What the intervals, tests and verdicts of ablation tables promise, against synthetic tables whose truth is known.
 
-    python benchmarks/coverage.py [--repetitions N] [--part intervals|collapses|tables|power|stability]
+    python benchmarks/coverage.py [--repetitions N] [--part intervals|collapses|tables|power|stability|cost]
 
 Prints Markdown tables; docs/statistics.md holds what they were. With 400 repetitions (the default) a share near 95% is known to ± 2.2
 points and one near 50% to ± 5; coverage is measured on half as many again, with a true difference.
@@ -9,6 +9,7 @@ points and one near 50% to ± 5; coverage is measured on half as many again, wit
 from __future__ import annotations
 
 import argparse
+import time
 from dataclasses import replace
 from functools import cache
 
@@ -183,6 +184,21 @@ def print_stability(repetitions: int) -> None:
             print_row([name, str(seeds), *(percent(value) for value in np.mean(found, axis=0))])
 
 
+def print_cost(repetitions: int) -> None:
+    """A large table: the processor time is measured once, whatever ``repetitions`` says."""
+    cells = {}
+    for name, metric in (("a", "accuracy"), ("b", "f1"), ("c", "accuracy"), ("d", "f1"), ("e", "accuracy")):
+        column = SyntheticColumn((0.5,) * 6, 10, examples=10_000, metric=metric)
+        for number, runs in enumerate(synthetic_column(column, "cost", name)):
+            cells[f"row {number}", name] = runs
+    rows = [f"row {number}" for number in range(6)]
+    table = Table("cost", rows, list("abcde"), "row 0", cells, random=dict.fromkeys(rows[:-1], "row 5"))
+    begin = time.process_time()
+    analyse(table)
+    print_row(["rows", "columns", "seeds", "examples", "resamples", "processor time"], header=True)
+    print_row(["6", "5", "10", "10,000", "2,000", f"{time.process_time() - begin:.1f} s"])
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.1f}%"
 
@@ -199,6 +215,7 @@ PARTS = {
     "tables": print_tables,
     "power": print_power,
     "stability": print_stability,
+    "cost": print_cost,
 }
 
 
