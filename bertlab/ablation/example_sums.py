@@ -161,7 +161,7 @@ def _moments_of_ranks(x: Floats, y: Floats) -> Floats:
 
 
 def _above(values: Floats, sums_of: Floats) -> Floats:
-    """For each example the mean over all, (E,), of ``sums_of`` where ``values`` are larger than its own; half of it where they are equal."""
+    """For each example, (E,), the mean over all of ``sums_of`` where ``values`` are larger than its own; equal ones count half."""
     distinct, place = np.unique(values, return_inverse=True)
     sums = np.bincount(place, sums_of, distinct.size)
     above: Floats = (sums.sum() - np.cumsum(sums) + sums / 2)[place] / values.size
