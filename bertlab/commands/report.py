@@ -52,6 +52,7 @@ def show_tables(manifests: Sequence[Manifest], runs: Path, folder: Path | None =
 
     shown = []
     for manifest in manifests:
+        say(f"{manifest.table}: reading {len(manifest.nodes):,} runs and judging their differences")
         collected = collect(manifest, runs)
         report = report_of(collected)
         print_report(report)
