@@ -27,7 +27,7 @@ tests: setup
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --quiet
 
 demo: setup
-	$(BIN)/bertlab pretrain scale=smoke logger=none
+	$(BIN)/bertlab ablate --grid table5 --scale smoke logger=none
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
