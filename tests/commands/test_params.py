@@ -10,6 +10,7 @@ from bertlab.arguments import parse_arguments
 from bertlab.commands.params import costs_of, run
 from bertlab.composition import compose
 from bertlab.errors import UserError
+from bertlab.schemas import PRETRAIN
 
 PUBLISHED = {  # embeddings, encoder and pooler of the published architectures, at their vocabulary of 30,522
     "tiny": 4_385_920,
@@ -42,7 +43,7 @@ def test_json_for_one_and_for_several(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_every_length_of_the_schedule_has_its_costs() -> None:
-    (job,) = compose(parse_arguments(["scale=paper"]))
+    (job,) = compose(PRETRAIN, parse_arguments(["scale=paper"]))
     short, long = costs_of(job.config)["training"]
     assert (short["length"], long["length"]) == (128, 512)
     assert short["sequences"] == long["sequences"] == 256
@@ -52,7 +53,7 @@ def test_every_length_of_the_schedule_has_its_costs() -> None:
 
 def test_a_device_holds_its_share_or_a_micro_batch_of_it() -> None:
     def at_once(*words: str) -> int:
-        (job,) = compose(parse_arguments(["lengths=constant", "batch.sequences=64", *words]))
+        (job,) = compose(PRETRAIN, parse_arguments(["lengths=constant", "batch.sequences=64", *words]))
         sequences = costs_of(job.config)["training"][0]["sequences"]
         assert isinstance(sequences, int)
         return sequences
@@ -66,7 +67,7 @@ def test_a_device_holds_its_share_or_a_micro_batch_of_it() -> None:
 def test_masked_objectives_predict_the_masking_rate_and_others_every_word() -> None:
     shares = []
     for objective in ("mlm", "ltr"):
-        (job,) = compose(parse_arguments([f"objective={objective}", "masking.rate=0.3"]))
+        (job,) = compose(PRETRAIN, parse_arguments([f"objective={objective}", "masking.rate=0.3"]))
         shares.append(costs_of(job.config)["predicted_share"])
     assert shares == [0.3, 1.0]
 
@@ -84,11 +85,11 @@ def test_nothing_heavy_is_loaded() -> None:
     "word", ["trainer.devices=0", "model.layers=0", "model.hidden=-4", "batch.length=1000", "masking.rate=2", "batch.micro=0"]
 )
 def test_what_cannot_be_trained_has_no_costs(word: str) -> None:
-    (job,) = compose(parse_arguments([word, "lengths=constant"]))
+    (job,) = compose(PRETRAIN, parse_arguments([word, "lengths=constant"]))
     with pytest.raises(UserError, match=word.partition("=")[0]):
         costs_of(job.config)
 
 
 def test_costs_need_no_text() -> None:
-    (job,) = compose(parse_arguments(["corpus=text"]))
+    (job,) = compose(PRETRAIN, parse_arguments(["corpus=text"]))
     assert costs_of(job.config)["total"] > 0

@@ -1,0 +1,60 @@
+"""The table of a folder of finished fine-tunings: a row a task, a column a pre-trained model, mean ± deviation over seeds.
+
+    python results/finetuning/summarise.py runs/ > results/finetuning/table.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+TASKS = ("sst2", "mrpc", "rte", "cola", "stsb", "qnli", "mnli", "squad11", "squad20", "swag", "codah", "wnut17")
+
+
+def read(runs: Path) -> list[dict[str, Any]]:
+    found = [json.loads(path.read_text()) for path in sorted(runs.glob("finetune-*/result.json"))]
+    return [result for result in found if result["task"] in TASKS]
+
+
+def model_of(result: dict[str, Any]) -> str:
+    name = str(result["pretrained"]["name"]).removeprefix("pretrain-")
+    return f"{name}, random weights" if result["pretrained"]["weights"] == "random" else name
+
+
+def cell(results: list[dict[str, Any]]) -> str:
+    if not results:
+        return "–"
+    values = [100 * result["value"] for result in results]
+    degenerate = sum(result["degenerate"] is not None for result in results)
+    spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.1f}{spread}" + (f" ({degenerate} of {len(values)} degenerate)" if degenerate else "")
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    cells: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+    for result in results:
+        cells[result["task"], model_of(result)].append(result)
+    models = sorted({model for _, model in cells}, key=lambda model: ("random" not in model, model))
+    seeds = {len(each) for each in cells.values()}
+    lines = ["| " + " | ".join(["task", "metric", "one answer to all", *models]) + " |", "|" + "---|" * (3 + len(models))]
+    for task in TASKS:
+        of_task = [result for model in models for result in cells[task, model]]
+        if of_task:
+            one = f"{100 * of_task[0]['baseline'][of_task[0]['split']][of_task[0]['metric']]:.1f}"
+            row = [task, of_task[0]["metric"], one, *(cell(cells[task, model]) for model in models)]
+            lines.append("| " + " | ".join(row) + " |")
+    return "\n".join([*lines, "", f"Runs a cell: {', '.join(map(str, sorted(seeds)))}."])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path)
+    print(table(read(parser.parse_args().runs)))
+
+
+if __name__ == "__main__":
+    main()
