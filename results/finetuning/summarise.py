@@ -1,6 +1,6 @@
-"""The table of a folder of finished fine-tunings: a row a task, a column a pre-trained model, mean ± deviation over seeds.
+"""``python results/finetuning/summarise.py runs/`` prints the table of a folder of finished fine-tunings.
 
-    python results/finetuning/summarise.py runs/ > results/finetuning/table.md
+A row a task, a column a pre-trained model; a cell is the mean ± the deviation over seeds.
 """
 
 from __future__ import annotations
