@@ -64,7 +64,8 @@ class TaskConfig:
     delimiter: str = ","  # of csv
     skip_malformed_rows: bool = False  # leave out, and count, rows with too few or too many columns, instead of refusing the file
     leave_out: list[str] = field(default_factory=list)  # labels whose rows are left out and counted (MNLI's "-")
-    # In the order of their indices; empty: as the training file has them, sorted. With two of them, f1 is that of the second.
+    # In the order of their indices; empty: as the training file has them, sorted. With two of them, f1 is that of the second; of tagging
+    # with scheme=none the first one given here is what F1 counts as nothing (of tags from the file: O alone).
     labels: list[str] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)  # the first one selects the best checkpoint
     evaluate: list[str] = field(default_factory=lambda: ["dev"])  # splits that a run is evaluated on

@@ -129,11 +129,17 @@ def _sentence_counts(task: TaskConfig, prediction: Prediction, labels: Sequence[
     right = sum(one == other for one, other in zip(gold, predicted, strict=True))
     there: set[Any]
     found: set[Any]
-    if task.scheme == "none":  # what is found are words whose tag is not the first one
-        there, found = ({(place, tag) for place, tag in enumerate(tags) if tag != labels[0]} for tags in (gold, predicted))
+    if task.scheme == "none":  # what is found are words whose tag is not the one that says nothing
+        nothing = _tag_of_nothing(task, labels)
+        there, found = ({(place, tag) for place, tag in enumerate(tags) if tag != nothing} for tags in (gold, predicted))
     else:
         there, found = set(entities_of(gold)), set(entities_of(predicted))
     return len(gold), right, len(there), len(found), len(there & found)
+
+
+def _tag_of_nothing(task: TaskConfig, labels: Sequence[str]) -> str | None:
+    """The first tag where the task names its tags; of tags learned from files O, and none where O is not among them."""
+    return labels[0] if task.labels or labels[0] == "O" else None
 
 
 def _span_scores(task: TaskConfig, predictions: Sequence[Prediction], labels: Sequence[str]) -> ExampleScores:

@@ -66,8 +66,18 @@ def test_spearman_heeds_the_order_alone(pairs: list[tuple[float, float]], factor
 def test_choice_and_words_that_stand_for_themselves() -> None:
     assert metrics_of(TaskConfig(kind="choice"), predictions_of([(0, 0), (3, 1), (2, 2), (1, 0)]), []) == {"accuracy": 0.5}
     tagged = predictions_of([(["l", "U", "l"], ["l", "U", "U"]), (["U"], ["M"])])
-    found = metrics_of(TaskConfig(kind="tagging", scheme="none"), tagged, ["l", "U", "M"])
+    labels = ["l", "U", "M"]
+    found = metrics_of(TaskConfig(kind="tagging", scheme="none", labels=labels), tagged, labels)
     assert found == {"accuracy": 0.5, "precision": 1 / 3, "recall": 1 / 2, "f1": pytest.approx(0.4)}
+
+
+def test_of_tags_that_were_learned_only_o_says_nothing() -> None:
+    task = TaskConfig(kind="tagging", scheme="none")
+    speech = predictions_of([(["ADJ", "NOUN", "ADJ"], ["VERB", "NOUN", "ADJ"])])  # ADJ is no less a part of speech for coming first
+    assert metrics_of(task, speech, ["ADJ", "NOUN", "VERB"])["f1"] == pytest.approx(2 / 3)
+    capitals = predictions_of([(["O", "up", "O"], ["up", "up", "O"])])
+    assert metrics_of(task, capitals, ["O", "up"])["f1"] == pytest.approx(2 / 3)
+    assert metrics_of(task, capitals, ["O", "up"])["precision"] == 1 / 2
 
 
 class TestWhereAMetricIsNotDefined:
