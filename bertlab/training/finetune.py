@@ -65,11 +65,12 @@ def prepare_ingredients(config: FinetuneConfig) -> Ingredients:
     for note in task.data.notes if process_rank() == 0 else ():
         say(note)
     _check_labels(config, task)
+    _check_metrics(config, task)
     from bertlab.interop.pretrained import load_pretrained
     from bertlab.training.finetune_model import architecture_of
 
     pretrained = load_pretrained(config.checkpoint, Path(config.paths.runs))
-    _check_fits(config, pretrained)
+    _check_fits(config, pretrained, task)
     architecture = architecture_of(config, pretrained.architecture)
     return Ingredients(config, task, pretrained, finetuning_identity(config, pretrained, architecture, task.data.fingerprint))
 
@@ -85,7 +86,21 @@ def _check_labels(config: FinetuneConfig, task: ChosenTask) -> None:
             raise UserError(f"Of {unknown:,} examples of {split} it is not known what is right: name {hint}.")
 
 
-def _check_fits(config: FinetuneConfig, pretrained: Pretrained) -> None:
+def _check_metrics(config: FinetuneConfig, task: ChosenTask) -> None:
+    """Refuse metrics that these examples do not have: labels may have been learned, and questions all be of one kind."""
+    from bertlab.tasks.metric_names import known_metrics
+
+    known, judging = known_metrics(replace(config.task, labels=task.data.labels)), config.task.evaluate[0]
+    if config.task.kind == "span":
+        answered = {bool(example.answers) for example in task.data.splits[judging]}
+        absent = ("has_answer", "no_answer") if False not in answered else () if True in answered else ("has_answer",)
+        known = [name for name in known if not name.startswith(absent)]
+    for metric in config.task.metrics:
+        if metric not in known:
+            raise UserError(f"The examples of {judging} have no metric {metric!r}: choose task.metrics from {', '.join(known)}.")
+
+
+def _check_fits(config: FinetuneConfig, pretrained: Pretrained, task: ChosenTask) -> None:
     """Refuse what this model cannot do. Raises ``UserError``."""
     from bertlab.models.task_checks import check_head, check_tuning
 
@@ -97,6 +112,17 @@ def _check_fits(config: FinetuneConfig, pretrained: Pretrained) -> None:
             f"task.max_length={config.task.max_length} is longer than the position table of {pretrained.name}"
             f" ({architecture.positions} rows): set task.max_length={architecture.positions} or less."
         )
+    if architecture.backbone != "cbow" and architecture.segments < 2 and _has_pairs(task):
+        raise UserError(
+            f"task={config.task.name} has sequences of two parts, and {pretrained.name} knows one segment only: take another model."
+        )
+
+
+def _has_pairs(task: ChosenTask) -> bool:
+    """Whether a sequence can have a second segment."""
+    if task.data.kind in ("choice", "span"):
+        return True
+    return any(getattr(example, "pair", None) is not None for examples in task.data.splits.values() for example in examples)
 
 
 def _train(ingredients: Ingredients, run: RunFolder) -> None:
@@ -294,6 +320,7 @@ def _delete_states(run: RunFolder) -> None:
 
 def _submit(ingredients: Ingredients, run: RunFolder) -> None:
     """Predict what the task's server asks for and write its files, unless they are there. Raises ``UserError``."""
+    from bertlab.tasks.load import available_splits
     from bertlab.tasks.submission import write_submission
     from bertlab.training.finetune_data import inputs_of, read_task
     from bertlab.training.finetune_model import load_finetuned
@@ -304,12 +331,18 @@ def _submit(ingredients: Ingredients, run: RunFolder) -> None:
     config = replace(ingredients.config, tuning=replace(ingredients.config.tuning, eval_examples=None))
     if not config.task.submission:
         raise UserError(f"submission=true, but task={config.task.name} has no form for a submission (task.submission is empty).")
-    if all((run.submission / name).is_file() for name in config.task.submission.values()):
+    there = available_splits(config.task, config.paths)
+    wanted = [split for split in config.task.submission if split in there]
+    if without := [split for split in config.task.submission if split not in there]:
+        if not wanted:
+            raise UserError(f"submission=true, but task={config.task.name} has no file for {', '.join(without)} here.")
+        say(f"submission: task={config.task.name} has no file for {', '.join(without)} here; the others are predicted")
+    if all((run.submission / config.task.submission[split]).is_file() for split in wanted):
         return
     device_kind = set_up_process(config.trainer, ingredients.pretrained.architecture.backbone)
     finetuned = load_finetuned(run)
     model = finetuned.model.to("cuda" if device_kind == "gpu" else "cpu")
-    for name in config.task.submission:
+    for name in wanted:
         data = read_task(config, [name]).data
         split = Split(name, data.splits[name], inputs_of(config, data, name, finetuned.vocabulary))
         judged = _judge(ingredients, model, split, Ranks(0, 1), finetuned.threshold, shown=True)

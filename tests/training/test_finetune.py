@@ -143,6 +143,13 @@ def test_a_submission_is_written_when_asked_for_and_trains_nothing_anew(
     assert len(lines) == 8
     assert {line.split("\t")[1] for line in lines[1:]} <= {"good", "bad"}
     assert (folder / "result.json").stat().st_mtime_ns == finished
+    (folder / "submission" / "Toy.tsv").unlink()
+    config.task.submission = {"ax": "AX.tsv", **config.task.submission}  # a split of which this folder has no file, as of MNLI
+    assert finetune(config) == folder
+    assert [path.name for path in (folder / "submission").iterdir()] == ["Toy.tsv"]
+    config.task.submission = {"ax": "AX.tsv"}
+    with pytest.raises(UserError, match="has no file for ax here"):
+        finetune(config)
 
 
 CHOICES: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
@@ -285,6 +292,10 @@ class TestModel:
             ({"tuning.frozen_layers": 3}, "tuning.frozen_layers=3"),
             ({"checkpoint": "nothing"}, "No run 'nothing'"),
             ({"task.evaluate": ["test"]}, "Of 7 examples of test it is not known what is right"),
+            (
+                {"task.labels": [], "task.metrics": ["f1"], "task.files": {"train": ["three.jsonl"], "dev": ["dev.jsonl"]}},
+                "The examples of dev have no metric 'f1': choose task.metrics from accuracy, matthews, macro_f1",
+            ),
             ({"tuning.min_words": 100}, "No training example has at least 100 words"),
             ({"trainer.accelerator": "gpu"}, "finds no GPU"),
         ],
@@ -300,9 +311,25 @@ class TestModel:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        folder = Path(str(tasks["classification"].path))
+        third = '{"text": "it was a meal", "label": "neither"}\n'
+        (folder / "three.jsonl").write_text((folder / "train.jsonl").read_text() + third)
         with pytest.raises(UserError, match=said):
             finetune(make_finetuning(tmp_path, tasks["classification"], checkpoint, **changes))
         assert not (tmp_path / "runs").exists()
+
+    def test_a_metric_of_questions_that_are_not_there_is_refused(
+        self, tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path
+    ) -> None:
+        changes = {"task.no_answer": True, "task.metrics": ["no_answer_f1"]}
+        with pytest.raises(UserError, match="The examples of dev have no metric 'no_answer_f1'"):
+            finetune(make_finetuning(tmp_path, tasks["span"], checkpoint, **changes))
+
+    def test_pairs_need_a_second_segment(self, tmp_path: Path, tasks: dict[str, TaskConfig]) -> None:
+        one = write_checkpoint(tmp_path / "one_segment", segments=1)
+        with pytest.raises(UserError, match="one_segment knows one segment only"):
+            finetune(make_finetuning(tmp_path, tasks["choice"], one))
+        prepare_ingredients(make_finetuning(tmp_path, tasks["tagging"], one))
 
 
 class TestExamples:
