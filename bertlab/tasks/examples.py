@@ -56,6 +56,11 @@ class SpanExample:
     context: str
     answers: tuple[Answer, ...] | None = None  # every accepted one; () where there is none; None where the file does not tell
 
+    @property
+    def learnable(self) -> Answer | None:
+        """The first answer that stands where it says: one that stands nowhere can be scored, but not pointed at."""
+        return next((one for one in self.answers or () if self.context[one.start : one.start + len(one.text)] == one.text), None)
+
 
 Example = TextExample | ChoiceExample | TaggingExample | SpanExample
 

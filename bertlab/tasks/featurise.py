@@ -90,5 +90,5 @@ def _content(examples: Sequence[Any], task: TaskConfig) -> Any:
     if task.kind == "choice":
         return ((e.text, e.choices, e.label) for e in examples)
     if task.kind == "span":
-        return ((e.question, e.context, e.answers and (e.answers[0].text, e.answers[0].start)) for e in examples)
+        return ((e.question, e.context, (one.text, one.start) if (one := e.learnable) else e.answers and "nowhere") for e in examples)
     return ((e.text, e.pair, e.label) for e in examples)

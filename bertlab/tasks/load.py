@@ -15,7 +15,7 @@ from bertlab.tasks.conll import read_conll
 from bertlab.tasks.convert import discovered_labels, examples_of, source_of
 from bertlab.tasks.delimited import read_csv, read_tsv
 from bertlab.tasks.discovery import find_files, missing_split
-from bertlab.tasks.examples import KINDS, Example, TaskData
+from bertlab.tasks.examples import KINDS, Example, SpanExample, TaskData
 from bertlab.tasks.huggingface import Dataset
 from bertlab.tasks.json_lines import read_jsonl
 from bertlab.tasks.rows import Reading, Table
@@ -172,6 +172,10 @@ def _parted(
     bound = sorted(hashes)[max(round(task.held_out * len(hashes)), 1) - 1]
     train = [example for example, hashed in zip(everything, hashes, strict=True) if hashed > bound]
     dev = [example for example, hashed in zip(everything, hashes, strict=True) if hashed <= bound]
+    if there[0] == "dev":  # whose answers were kept wherever they stand
+        learnable = [example for example in train if not isinstance(example, SpanExample) or not example.answers or example.learnable]
+        reading.leave_out("train: no answer stands in the context", len(train) - len(learnable))
+        train = learnable
     if not train:
         raise UserError(f"task={task.name}: {len(everything)} examples are too few to be parted into train and dev.")
     reading.notes.append(

@@ -147,14 +147,13 @@ def most_context(windows: Windows, context_lengths: Int64s) -> NDArray[np.bool_]
 def _answers(
     examples: Sequence[SpanExample], contexts: Contexts, context_of: Int64s, windows: Windows, context_begins: Int64s
 ) -> tuple[Int64s | None, Int64s | None]:
-    """Where the first accepted answer begins and ends in each window, (S,) each: 0 where it is not wholly inside, -1 where not known."""
+    """Where the first answer that stands there begins and ends in each window, (S,) each: 0: not wholly inside, -1: not known."""
     if all(example.answers is None for example in examples):
         return None, None
     first = np.full(len(examples), -1, np.int64)
     last = np.full(len(examples), -1, np.int64)
     for number, example in enumerate(examples):
-        if example.answers:
-            answer = example.answers[0]
+        if (answer := example.learnable) is not None:
             begin = contexts.rows.starts[context_of[number]]
             places = contexts.characters[begin : begin + contexts.rows.lengths[context_of[number]]]
             first[number], last[number] = covering(places, answer.start, answer.start + len(answer.text))

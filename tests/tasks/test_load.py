@@ -172,6 +172,17 @@ class TestOneFileParted:
         assert data.splits["train"] == [ChoiceExample("0", "He sat, then", ("a", "b", 'c "d"', "e"), 2)]
         assert data.splits["test"][0].label is None
 
+    def test_a_dev_file_makes_no_training_question_without_its_answer(self, tmp_path: Path) -> None:
+        answers = [["beta"], ["zeta"], ["zeta", "beta"]]
+        rows = [{"question": f"q {n}", "context": f"alpha beta {n}", "answer": answers[n % 3]} for n in range(60)]
+        write_objects(tmp_path / "dev.jsonl", *rows)
+        data = load(configured("span", path=str(tmp_path), held_out=0.2))
+        assert all("beta" in [answer.text for answer in example.answers] for example in data.splits["train"])
+        assert any(example.answers == (Answer("zeta", 0),) for example in data.splits["dev"])  # it can still be scored
+        left = data.left_out["train: no answer stands in the context"]
+        assert left > 0
+        assert sum(map(len, data.splits.values())) + left == len(rows)
+
     def test_too_few_to_part(self, tmp_path: Path) -> None:
         write_objects(tmp_path / "val.jsonl", SWAG[0], SWAG[0])
         with pytest.raises(UserError, match="2 examples are too few to be parted"):

@@ -173,6 +173,14 @@ def test_what_is_not_known_is_marked() -> None:
     assert inputs_of([unknown], "span").starts is None
 
 
+def test_an_answer_that_stands_nowhere_is_not_pointed_at() -> None:
+    nowhere, second = Answer("c", 0), Answer("b", 2)  # a dev file's answer that its context lacks is kept, to be scored
+    inputs = inputs_of([SpanExample("", "a", "a b", (nowhere,)), SpanExample("", "a", "a b", (nowhere, second))], "span")
+    assert inputs.starts is not None
+    assert inputs.ends is not None
+    assert inputs.starts.tolist() == inputs.ends.tolist() == [0, 4]
+
+
 def test_a_context_without_a_token_has_one_window() -> None:
     inputs = inputs_of([SpanExample("", "the", " \u0000 ", (Answer(" ", 0),)), SpanExample("", "", "", ())], "span")
     assert inputs.lengths.tolist() == [4, 3]
