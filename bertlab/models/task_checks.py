@@ -30,8 +30,20 @@ def check_head(kind: str, head: HeadConfig, features: FeaturesConfig, architectu
         raise UserError(f"head.pooling={head.pooling} is for tasks that judge a whole sequence; {kind} reads every token: leave it out.")
     if features.kind != "none":
         _check_features(head)
+    if architecture is not None and features.kind == "none" and not head.bilstm and head.convolution is None:
+        _check_pooled_token(head, architecture)
     if architecture is not None and head.layers > layers_of(architecture):
         raise UserError(f"head.layers={head.layers} asks for more states than the model's {layers_of(architecture)} layer(s).")
+
+
+def _check_pooled_token(head: HeadConfig, architecture: Architecture) -> None:
+    """A model that reads in one direction alone has seen nothing but [CLS] at its first token, or nothing but [SEP] at its last."""
+    blind = {("causal", "last"): "first", ("anticausal", "first"): "last"}.get((architecture.attention, architecture.pooling))
+    if head.pooling == blind:
+        raise UserError(
+            f"head.pooling={blind} takes a state that has seen no word, since this model reads in one direction: leave it out, or set"
+            f" head.pooling={architecture.pooling}."
+        )
 
 
 def _check_values(head: HeadConfig, features: FeaturesConfig) -> None:

@@ -310,6 +310,17 @@ def test_states_are_those_of_the_forward_pass(backbone: str, directions: str, pl
             assert torch.equal(states[number], seen[number - 1])
 
 
+def test_a_state_that_has_seen_no_word_is_not_pooled() -> None:
+    one_way = {"causal": "first", "anticausal": "last"}
+    for attention, blind in one_way.items():
+        bert = toy_model(attention=attention, next_sentence=False)
+        with pytest.raises(UserError, match=f"head.pooling={blind} takes a state that has seen no word"):
+            task_model(bert, "classification", pooling=blind)
+        task_model(bert, "classification", pooling={"first": "last", "last": "first"}[blind])
+        task_model(bert, "classification", pooling=blind, bilstm=True)  # which reads both ways
+    task_model(toy_model(), "classification", pooling="last")
+
+
 def test_a_head_that_cannot_be_is_refused_in_a_sentence() -> None:
     for kind, head, features, word in (
         ("span", {"crf": True}, "none", "head.crf"),
