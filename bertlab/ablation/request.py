@@ -31,6 +31,7 @@ _MACHINE = ("trainer.threads", "trainer.workers", "trainer.progress", "trainer.l
 _REFUSED = {
     "seed": "--seeds N says how many seeds there are; tables say what they vary",
     "seeds": "write --seeds N",
+    "scale": "write --scale S, which holds for pre-training, fine-tuning and what the table says of itself",
     "checkpoint": "a grid's fine-tunings start from its own pre-trainings",
     "init": "a table's row says of: ROW to go on from another row's pre-training",
     "weights": "a table's row says random: true for random weights",

@@ -86,6 +86,7 @@ class TestRequest:
             (["task=mnli"], "columns"),
             (["finetune.weights=random"], "random: true"),
             (["init=x"], "of: ROW"),
+            (["pretrain.scale=smoke"], "--scale"),  # the table would go on to call itself another
             (["--seeds", "0"], "--seeds takes a whole number"),
             (["--jobs", "many"], "--jobs takes a whole number"),
             (["--budget", "flop"], "flops"),
