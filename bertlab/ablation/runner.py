@@ -13,6 +13,7 @@ SIGTERM has the run save its state and end, and be killed where it does not in t
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import select
@@ -111,8 +112,16 @@ def run_node(assignment: Assignment, start: Start, life: int | None = None) -> i
             record = Record(key, "failed", "", str(error))
         if record is None:
             return STOPPED
-        write_record(runs, replace(record, seconds=round(time.monotonic() - begin, 3)))
+        write_record(runs, replace(record, seconds=round(max(time.monotonic() - begin, _trained_seconds(record)), 3)))
         return DONE if record.status == "done" else FAILED
+
+
+def _trained_seconds(record: Record) -> float:
+    """What a run that is done has trained, in all the processes that it had: this one may have found it all but finished."""
+    try:
+        return float(json.loads((Path(record.folder) / "result.json").read_text(encoding="utf-8"))["seconds"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return 0.0
 
 
 def _run(assignment: Assignment, lock: NodeLock, start: Start, life: int | None) -> Record | None:

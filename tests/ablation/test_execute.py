@@ -47,6 +47,18 @@ def test_what_waits_does_not_hold_up_what_is_runnable(tmp_path: Path) -> None:
     assert ended == ["quick", "then", "slow", "after"]
 
 
+def test_a_run_that_was_finished_by_hand_has_its_whole_time(tmp_path: Path) -> None:
+    folder = tmp_path / "pretrain-fake-a"
+    folder.mkdir()
+    (folder / "result.json").write_text('{"seconds": 1234.5}')
+    assert carry_out(plan_of(pretraining("a"), pretraining("b")), tmp_path).done
+    by_hand, own = (read_record(tmp_path, key) for key in "ab")
+    assert by_hand is not None
+    assert by_hand.seconds == 1234.5
+    assert own is not None
+    assert 0 < own.seconds < 1000
+
+
 def test_starts_from_kept_weights(tmp_path: Path) -> None:
     kept = tmp_path / "pretrain-fake-a" / "checkpoints" / "step-000000020.safetensors"
     kept.parent.mkdir(parents=True)

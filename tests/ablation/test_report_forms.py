@@ -16,6 +16,7 @@ from fake_runs import FakeTable
 from rich.console import Console
 
 from bertlab.ablation.grid import Column, Row
+from bertlab.ablation.records import read_record, write_record
 from bertlab.ablation.report.build import report_table
 from bertlab.ablation.report.html_page import page
 from bertlab.ablation.report.latex import escaped as escaped_for_latex
@@ -275,6 +276,17 @@ def test_a_table_with_nothing_run_is_a_table(tmp_path: Path) -> None:
     assert {cell.state for cell in found.cells if cell.row != "random"} == {"missing"}
     assert "not run" in parsed(found).text
     render_all(found, tmp_path / "out")
+
+
+def test_hours_of_runs_that_were_resumed_are_those_of_all_their_processes(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    manifest = table.write()
+    for key in table.nodes:  # the last process of each found next to nothing to do; results say 50 seconds of training
+        record = read_record(tmp_path, key)
+        assert record is not None
+        write_record(tmp_path, replace(record, seconds=1.0))
+    provenance = report_table(manifest, tmp_path).provenance
+    assert provenance.hours == pytest.approx(50 * len(table.nodes) / 3600)
 
 
 def test_rows_say_whether_they_beat_random_weights(report: Report) -> None:

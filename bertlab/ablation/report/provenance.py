@@ -27,8 +27,8 @@ def provenance_of(collected: Collected) -> Provenance:
 
 
 def _seconds(state: NodeState) -> float:
-    """With the run's start, where that is known."""
-    return state.seconds or (float(state.result.get("seconds", 0.0)) if state.result else 0.0)
+    """With the run's start, where that is known; of a run that was resumed, or finished by hand, what it has trained in all."""
+    return max(state.seconds, float(state.result.get("seconds", 0.0)) if state.result else 0.0)
 
 
 def _line(state: NodeState) -> RunLine:
