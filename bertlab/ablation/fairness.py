@@ -63,8 +63,18 @@ def allotted(config: PretrainConfig, baseline: PretrainConfig, budget: str, shar
     return BudgetConfig(tokens=float(round(target)))
 
 
-def in_words(rows: Mapping[str, PretrainConfig], baseline: str, budget: str, shares: Mapping[str, float]) -> str:
-    """How the rows of a table are alike, as a sentence or two; ``rows`` with their budgets."""
+def in_words(
+    rows: Mapping[str, PretrainConfig], baseline: str, budget: str, shares: Mapping[str, float], sources: Mapping[str, str] | None = None
+) -> str:
+    """How the rows of a table are alike, as a sentence or two; ``rows`` with their budgets, ``sources`` those that some go on from."""
+    said = _alike(rows, baseline, budget, shares)
+    for source in dict.fromkeys((sources or {}).values()):
+        further = [name for name, other in (sources or {}).items() if other == source]
+        said += f" For {' and '.join(further)}, what {source} was pre-trained with before comes on top."
+    return said
+
+
+def _alike(rows: Mapping[str, PretrainConfig], baseline: str, budget: str, shares: Mapping[str, float]) -> str:
     base = rows[baseline]
     others = [f"{name} ×{share:g}" for name, share in shares.items() if share != 1]
     but = f" (but {', '.join(others)})" if others else ""

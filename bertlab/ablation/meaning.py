@@ -114,8 +114,11 @@ class Meanings:
         """
         described = {key: value for key, value in asdict(task).items() if key not in _OF_A_PLACE}
         if task.format == "probe":
+            from bertlab.tasks.probes import build
+
             probe, corpus = task.probe, task.probe.corpus
             settings = {key: value for key, value in asdict(probe).items() if key not in ("corpus", "tokenizer")}
+            settings |= _raised(version=build.VERSION)
             content: Any = [settings, self.corpus(corpus, paths), corpus.held_out, self.vocabulary(corpus, probe.tokenizer, paths)]
         elif task.format == "huggingface":
             content = [task.dataset, task.subset]
@@ -131,7 +134,10 @@ class Meanings:
         """A hash of a given vocabulary, or of what one is trained on and how."""
         if tokenizer.path is not None:
             return self._once(repr(tokenizer), lambda: _given_vocabulary(tokenizer))
-        return key_of({"corpus": self.corpus(corpus, paths), "size": tokenizer.vocab_size, "lowercase": tokenizer.lowercase})
+        from bertlab.data import vocabulary_training
+
+        described = {"corpus": self.corpus(corpus, paths), "size": tokenizer.vocab_size, "lowercase": tokenizer.lowercase}
+        return key_of({**described, **_raised(trainer=int(vocabulary_training.TRAINER_VERSION.partition("/")[0]))})
 
     def _store(self, config: PretrainConfig) -> _Store:
         from bertlab.data.pieces import sources_of
@@ -145,6 +151,11 @@ class Meanings:
             self._known[key] = make()
         found: T = self._known[key]
         return found
+
+
+def _raised(**versions: int) -> dict[str, int]:
+    """The versions of what makes examples and vocabularies, of those that were ever raised: what was made before is another thing then."""
+    return {name: version for name, version in versions.items() if version > 1}
 
 
 def _corpus(corpus: CorpusConfig, paths: PathsConfig) -> str:

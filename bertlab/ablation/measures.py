@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, replace
 
 from bertlab.ablation.grid import Column, Grid
@@ -45,7 +45,7 @@ def measures_of(
             raise UserError(f"{grid.path}: columns.{column.name} has no probe to stand in, and {reason}.")
         else:
             missing[column.name] = reason
-            _stand_in(found, column)
+            _stand_in(found, column, taken=grid.columns)
     return Measures(found, tuple(_notes(found, missing)))
 
 
@@ -64,24 +64,23 @@ def _reason(task: TaskConfig) -> str | None:
     return f"task={task.name} has no file for {' and '.join(lacking)}" if lacking else None
 
 
-def _stand_in(found: dict[str, Column], column: Column) -> None:
-    """Put the probe's column in the place of ``column``; several that it would stand for are one."""
+def _stand_in(found: dict[str, Column], column: Column, taken: Container[str]) -> None:
+    """Put the probe's column in the place of ``column``; several that it would stand for are one. ``taken``: the file's own columns."""
     for name, other in found.items():
         same = (other.task, other.metric, other.finetune) == (column.probe, column.probe_metric, column.probe_finetune)
         if same and other.stands_for:
             found[name] = replace(other, stands_for=(*other.stands_for, column.name))
             return
     assert column.probe is not None
-    name = column.probe
-    if name in found:
-        name = (
-            f"{column.probe}_{column.probe_metric}"
-            if f"{column.probe}_{column.probe_metric}" not in found
-            else f"{column.probe}_{column.name}"
-        )
+    names = (column.probe, f"{column.probe}_{column.probe_metric}", f"{column.probe}_{column.name}", f"{column.probe}_for_{column.name}")
+    name = next(name for name in names if name not in found and (name not in taken or name == column.name))
+    label = column.probe.replace("_", " ").capitalize()
+    # Two ways of fine-tuning on one probe, of which each stands for another column, are told apart by that.
+    if any((other.label, other.metric) == (label, column.probe_metric) for other in found.values()):
+        label = f"{label} for {column.label}"
     found[name] = Column(
         name=name,
-        label=column.probe.replace("_", " ").capitalize(),
+        label=label,
         task=column.probe,
         metric=column.probe_metric,
         finetune=column.probe_finetune,

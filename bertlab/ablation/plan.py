@@ -27,7 +27,7 @@ from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.schemas import FINETUNE, PRETRAIN, C, Schema
 from bertlab.task_config import TaskConfig
-from bertlab.training.identity import readable_name
+from bertlab.training.identity import described_architecture, readable_name
 from bertlab.training.run_folder import from_plain
 from bertlab.validation import is_masked
 
@@ -150,8 +150,15 @@ class _Planner:
         table = _Table(replace(grid, columns=measured.columns), planned, measured.columns, self.runs_of(grid.seeds), [], base)
         trained = {name: config for name, config in configs.items() if not rows[name].random}
         table.notes += [
-            in_words(trained, baseline, self.settings.budget, {name: rows[name].budget for name in trained}),
+            in_words(
+                trained,
+                baseline,
+                self.settings.budget,
+                {name: rows[name].budget for name in trained},
+                {name: source for name in trained if (source := rows[name].of) is not None},
+            ),
             self.seeds_in_words(grid.seeds, table.runs),
+            _data_in_words(trained, base),
             *measured.notes,
         ]
         return table
@@ -228,6 +235,7 @@ class _Planner:
                 table.rows[random] = replace(table.rows[name], row=Row(random, label, random=True), source=None)
                 shown[random] = table.rows[random].row
         table.grid = replace(table.grid, random=mapping, rows=shown)
+        table.notes += _unlike_random(table)
 
     # Fine-tunings
 
@@ -488,6 +496,44 @@ def _validate(schema: Schema[C], config: C, where: str) -> None:
         schema.validate(config)
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
+
+
+def _data_in_words(rows: Mapping[str, PretrainConfig], base: PretrainConfig) -> str:
+    """What the rows of a table are pre-trained on."""
+    said = f"Data: pre-training reads {_text(base)}."
+    others = {name: _text(config) for name, config in rows.items() if _text(config) != _text(base)}
+    return said + "".join(f" {name} reads {text}." for name, text in others.items())
+
+
+def _text(config: PretrainConfig) -> str:
+    corpus, tokenizer = config.corpus, config.tokenizer
+    where = f" ({corpus.path})" if corpus.path else f" ({', '.join(corpus.sources)})" if corpus.sources else ""
+    pieces = f"the vocabulary {tokenizer.path}" if tokenizer.path else f"a vocabulary of up to {tokenizer.vocab_size:,} pieces made of it"
+    case = "lower case" if tokenizer.lowercase else "cased"
+    return f"corpus={corpus.kind}{where} but for {100 * corpus.held_out:g}% of its documents, with {pieces}, {case}"
+
+
+def _unlike_random(table: _Table) -> list[str]:
+    """Which rows differ from the randomly initialised one that they are held against in more than their training."""
+    models, tunings = [], []
+    for name, random in table.grid.random.items():
+        if name not in table.rows or random not in table.rows:
+            continue
+        ours, theirs = table.rows[name], table.rows[random]
+        if _model(ours.config) != _model(theirs.config):
+            models.append(name)
+        if ours.row.finetune != theirs.row.finetune and ours.row.name != table.grid.baseline:
+            tunings.append(name)
+    parts = [f"{' and '.join(models)} with one of another architecture"] * bool(models)
+    parts += [f"{' and '.join(tunings)} with one that is fine-tuned in another way"] * bool(tunings)
+    if not parts:
+        return []
+    return [f"Random rows: compared are {'; '.join(parts)}. What lies between them need not come of the pre-training."]
+
+
+def _model(config: PretrainConfig) -> dict[str, Any]:
+    """The architecture as far as fine-tuning is concerned."""
+    return {key: value for key, value in described_architecture(architecture_of(config)).items() if key != "next_sentence"}
 
 
 def _budget_words(budget: BudgetConfig) -> list[str]:

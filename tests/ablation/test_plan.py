@@ -250,6 +250,21 @@ class TestKeys:
         changed = replace(settings, pretrain=("corpus=text", f"corpus.path={other}"))
         assert self.key(settings, tmp_path)[0] != self.key(changed, tmp_path)[0]
 
+    @pytest.mark.parametrize(
+        ("place", "version", "changed"),
+        [
+            ("bertlab.data.vocabulary_training.TRAINER_VERSION", "2/0.0", (True, True)),
+            ("bertlab.tasks.probes.build.VERSION", 2, (False, True)),
+        ],
+    )
+    def test_what_is_made_in_another_way_is_another_run(
+        self, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, version: Any, changed: tuple[bool, bool]
+    ) -> None:
+        before = self.key(settings, tmp_path)
+        monkeypatch.setattr(place, version)
+        after = self.key(settings, tmp_path)
+        assert (before[0] != after[0], before[1] != after[1]) == changed
+
     def test_shapes_tell_everything_but_seeds(self, paper: Plan) -> None:
         one, two = (node_of(paper, "table5", "bert", "sentence_order", seed=seed) for seed in (0, 1))
         other = node_of(paper, "table5", "no_nsp", "sentence_order")
@@ -281,6 +296,35 @@ class TestFurtherPretraining:
         found = plan([written(tmp_path, rows=rows)], settings)
         one, twice = (found.nodes[str(node_of(found, "mine", row, "c").source)] for row in rows)
         assert twice.positions == 2 * one.positions
+
+    def test_a_row_that_goes_on_does_not_pass_for_one_of_the_same_budget(self, settings: Settings) -> None:
+        (budget, *_) = plan([load_grid("further_pretraining")], settings).tables["further_pretraining"].notes
+        assert budget.endswith("For further and further_no_nsp, what bert was pre-trained with before comes on top.")
+
+
+class TestNotes:
+    def test_a_table_says_what_it_was_made_of(self, paper: Plan, text: Path) -> None:
+        for table in paper.tables.values():
+            (data,) = [note for note in table.notes if note.startswith("Data: ")]
+            assert f"corpus=text ({text}) but for 10% of its documents" in data
+            assert "2,048 pieces" in data
+
+    def test_and_what_its_rows_read_instead(self, settings: Settings, tmp_path: Path) -> None:
+        rows = {**CONTENT["rows"], "cased": {"pretrain": ["objective=mlm", "tokenizer.lowercase=false"]}}
+        notes = plan([written(tmp_path, rows=rows)], settings).tables["mine"].notes
+        (data,) = [note for note in notes if note.startswith("Data: ")]
+        assert data.count("lower case") == 1
+        assert data.endswith("cased.")
+        assert " cased reads corpus=text" in data
+
+    def test_random_rows_that_differ_in_more_than_training_are_told(self, paper: Plan, settings: Settings) -> None:
+        def told(name: str, found: Plan) -> str:
+            return " ".join(note for note in found.tables[name].notes if note.startswith("Random rows: "))
+
+        assert "ltr_no_nsp_bilstm with one that is fine-tuned in another way" in told("table5", paper)
+        assert "no_nsp with" not in told("table5", paper).replace("ltr_no_nsp", "")
+        assert "l1_h128_a2 and l4_h256_a4 with one of another architecture" in told("table6", paper)
+        assert told("table8", paper) == ""
 
 
 class TestMeasures:
@@ -318,6 +362,20 @@ class TestMeasures:
         (folder / "train.tsv").write_text("Quality\t#1 ID\t#2 ID\t#1 String\t#2 String\n0\t1\t2\tA b\tA c\n")
         found = plan([written(tmp_path, columns=columns)], replace(settings, tasks=str(tmp_path / "tasks")))
         assert node_of(found, "mine", "one", "mrpc").key != before
+
+    def test_a_stand_in_takes_no_columns_place(self, settings: Settings, tmp_path: Path) -> None:
+        features = ["features=last"]
+        columns = {
+            "ner": {"label": "NER", "task": "conll2003", "metric": "f1", "probe": "truecasing", "probe_finetune": features},
+            "truecasing": {"task": "truecasing", "metric": "f1"},
+        }
+        found = plan([written(tmp_path, columns=columns)], settings).tables["mine"].grid.columns
+        assert [(column.finetune, column.stands_for) for column in found.values()] == [(tuple(features), ("ner",)), ((), ())]
+
+    def test_stand_ins_of_one_probe_are_told_apart(self, paper: Plan) -> None:
+        columns = paper.tables["table8"].grid.columns.values()
+        assert [column.task for column in columns] == ["sentence_order", "truecasing", "truecasing"]
+        assert len({(column.label, column.metric) for column in columns}) == 3
 
     def test_a_column_without_either(self, settings: Settings, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"columns.rte has no probe"):

@@ -13,7 +13,7 @@ from bertlab.ablation.runs import EXAMPLES
 from bertlab.ablation.table import BETTER, UNRESOLVED, WORSE
 
 _ALPHA = 0.05
-_ALREADY_HEADED = ("Budget", "Seeds", "Data", "Scale")
+_ALREADY_HEADED = ("Budget", "Seeds", "Data", "Scale", "Random rows")
 _MANY = 4  # things of one kind that are named one by one
 _LONG = 300  # characters of a reason
 
