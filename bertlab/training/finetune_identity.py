@@ -40,7 +40,7 @@ def finetuning_identity(config: FinetuneConfig, pretrained: Pretrained, architec
         "architecture": described_architecture(architecture),
         "vocabulary": pretrained.vocabulary.fingerprint,
         "data": data_fingerprint,
-        "task": {key: getattr(config.task, key) for key in (*_OF_EVERY_TASK, *_OF_A_KIND.get(config.task.kind, ()))},
+        "task": _task(config.task),
         "head": _head(config),
         "features": asdict(config.features) if config.features.kind != "none" else None,
         "tuning": _tuning(config, architecture),
@@ -48,6 +48,13 @@ def finetuning_identity(config: FinetuneConfig, pretrained: Pretrained, architec
         "precision": config.trainer.precision,
         "seed": config.seed,
     }
+
+
+def _task(task: TaskConfig) -> dict[str, Any]:
+    """The task without its examples. Tags that stand for themselves are counted otherwise where the task does not name them."""
+    values = {key: getattr(task, key) for key in (*_OF_EVERY_TASK, *_OF_A_KIND.get(task.kind, ()))}
+    learned = task.kind == "tagging" and task.scheme == "none" and not task.labels
+    return values | ({"tags": "learned"} if learned else {})
 
 
 def _head(config: FinetuneConfig) -> dict[str, Any]:

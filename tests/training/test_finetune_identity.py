@@ -104,6 +104,13 @@ def test_what_changes_a_number_changes_the_identity(changes: dict[str, object]) 
     assert digest(**changes) != digest()
 
 
+def test_it_counts_whether_tags_are_named_where_the_first_one_named_is_nothing() -> None:
+    tags = {"task.kind": "tagging", "task.scheme": "none"}
+    assert digest(**tags, **{"task.labels": ["a", "b"]}) != digest(**tags, **{"task.labels": []})
+    entities = {"task.kind": "tagging", "task.scheme": "bio"}
+    assert digest(**entities, **{"task.labels": ["O", "B-X"]}) == digest(**entities, **{"task.labels": []})
+
+
 def test_what_is_read_counts_by_its_content() -> None:
     others = [digest(Pretrained(fingerprint="x")), digest(Pretrained(vocabulary=Vocabulary("x"))), digest(data="x")]
     assert len({digest(), *others}) == 4
