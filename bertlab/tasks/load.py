@@ -70,11 +70,27 @@ def available_splits(task: TaskConfig, paths: PathsConfig) -> list[str]:
 def load_files(task: TaskConfig, files: Mapping[str, Path], splits: Sequence[str]) -> TaskData:
     """Read the ``splits`` of a task from ``files``, split → file. Raises UserError as ``load_task`` does."""
     found = dict(files)
+    shared = _shared_files(task, found, splits)
     if task.format == "squad":
-        return _load_squad(task, found, splits)
-    return _load_tables(
-        task, splits, found, lambda split: missing_split(task, split, found), lambda split: _table(task, split, found[split])
-    )
+        data = _load_squad(task, found, splits)
+    else:
+        data = _load_tables(
+            task, splits, found, lambda split: missing_split(task, split, found), lambda split: _table(task, split, found[split])
+        )
+    data.notes += shared
+    return data
+
+
+def _shared_files(task: TaskConfig, found: Mapping[str, Path], splits: Sequence[str]) -> list[str]:
+    """What is to be said of a file that is two splits; UserError where one of them is for training."""
+    if (same := [split for split in splits if split != "train" and found.get(split) == found.get("train", "")]) and "train" in splits:
+        raise UserError(
+            f"task={task.name}: {found['train']} is both train and {same[0]}: a model is not measured on what it has learnt from. Name"
+            " another file in task.files, or train alone and task.held_out=0.1."
+        )
+    others = [split for split in splits if split.startswith("dev") and split in found]
+    pairs = [(dev, split) for dev in others for split in found if split.startswith("test") and found[split] == found[dev]]
+    return [f"task={task.name}: {found[dev]} is both {dev} and {split}: weights chosen on it are not unseen there" for dev, split in pairs]
 
 
 def _check(task: TaskConfig) -> None:

@@ -183,6 +183,14 @@ class TestOneFileParted:
         assert left > 0
         assert sum(map(len, data.splits.values())) + left == len(rows)
 
+    def test_one_file_is_not_learned_from_and_measured_on(self, tmp_path: Path) -> None:
+        write(tmp_path / "a.tsv", "text\tlabel", "one\tx", "two\ty")
+        task = configured("classification", path=str(tmp_path), files={"train": ["a.tsv"], "dev": ["a.tsv"], "test": ["a.tsv"]})
+        with pytest.raises(UserError, match="is both train and dev"):
+            load(task)
+        data = load(task, "dev")
+        assert [note.split(": ")[1].removeprefix(str(tmp_path)) for note in data.notes] == ["/a.tsv is both dev and test"]
+
     def test_too_few_to_part(self, tmp_path: Path) -> None:
         write_objects(tmp_path / "val.jsonl", SWAG[0], SWAG[0])
         with pytest.raises(UserError, match="2 examples are too few to be parted"):
