@@ -78,7 +78,7 @@ class Collected:
     manifest: Manifest
     nodes: Mapping[str, NodeState]  # by key
     cells: Mapping[CellKey, tuple[CellRun, ...]]
-    remarks: tuple[str, ...] = ()  # what could not be read, as sentences
+    remarks: tuple[str, ...] = ()  # what could not be read, and what is to be known of the tasks' examples, as sentences
 
 
 def collect(manifest: Manifest, runs: Path) -> Collected:
@@ -175,6 +175,8 @@ def _task_run(state: NodeState, column: Column, seeds: tuple[int | None, int | N
     value = float(figures[metric])
     degenerate = result["degenerate"]
     quantity = Quantity(metric, data=f"{result['data']['fingerprint']} {split}")
+    for note in result["data"].get("notes", ()):  # such as that pre-training may have seen the examples
+        remarks[f"{column.label}: {note}"] = None
     path = state.folder.predictions if split == result["split"] else state.folder.predictions_of(split)
     try:
         run = Run(*seeds, value, degenerate is not None, example_sums(*_predicted(state.folder, path, metric)))

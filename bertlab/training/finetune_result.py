@@ -47,7 +47,12 @@ def make_result(
             "fingerprint": ingredients.pretrained.fingerprint,
             "weights": config.weights,
         },
-        "data": {"fingerprint": data.fingerprint, "examples": ingredients.task.examples, "left_out": ingredients.task.left_out},
+        "data": {
+            "fingerprint": data.fingerprint,
+            "examples": ingredients.task.examples,
+            "left_out": ingredients.task.left_out,
+            "notes": data.notes,
+        },
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "tokens": bookkeeping.speed.total.tokens,
         **facts(bookkeeping.speed),

@@ -169,6 +169,15 @@ def test_lost_or_foreign_predictions_cost_the_examples_and_not_the_value(tmp_pat
     assert "f-bert-mnli-1" in collected.remarks[0]
 
 
+def test_what_is_to_be_known_of_the_examples_stands_under_the_table_once(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    for path in tmp_path.glob("finetune-fake-f-*-mnli-*/result.json"):
+        result = json.loads(path.read_text())
+        result["data"]["notes"] = ["The examples are of documents that pre-training may have seen."]
+        path.write_text(json.dumps(result))
+    assert collect(manifest, tmp_path).remarks == ("MNLI: The examples are of documents that pre-training may have seen.",)
+
+
 def test_a_result_that_cannot_be_read_is_a_failed_run(tmp_path: Path) -> None:
     manifest = FakeTable(tmp_path).write()
     (tmp_path / "finetune-fake-f-bert-mnli-1" / "result.json").write_text("{")
