@@ -81,7 +81,8 @@ class FinetuneBookkeeping(Bookkeeping):
                 write_weights(self.kept_weights, module.model.state_dict())
         else:
             self._without_improvement += 1
-        self.ended_early = self.tuning.patience is not None and self._without_improvement >= self.tuning.patience
+        out_of_patience = self.tuning.patience is not None and self._without_improvement >= self.tuning.patience
+        self.ended_early = out_of_patience and not self.finished  # after the last step there is nothing to end
 
     def more_state(self) -> State:
         """The best weights so far, by the step that they are of."""

@@ -215,6 +215,14 @@ def test_patience_ends_a_run_whose_metric_no_longer_rises(tmp_path: Path, tasks:
     assert (result["recipe"]["best_step"], result["recipe"]["steps"]) == (6, 18)  # the first of three that are alike is the best
 
 
+def test_patience_that_ends_with_the_last_step_ends_nothing_early(tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
+    changes = {"tuning.patience": 1, "tuning.epochs": 2.0, "optimizer.lr": 1e-12}
+    recipe = json.loads((finetune(make_finetuning(tmp_path, tasks["classification"], checkpoint, **changes)) / "result.json").read_text())[
+        "recipe"
+    ]
+    assert (recipe["steps"], recipe["ended_early"]) == (12, False)
+
+
 def test_the_best_weights_are_kept_or_the_last(tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
     changes: dict[str, object] = {"tuning.evaluate_every": 0.5, "optimizer.lr": 0.1, "tuning.epochs": 3.0}
     best = RunFolder(finetune(make_finetuning(tmp_path, tasks["classification"], checkpoint, **changes)))
