@@ -8,6 +8,8 @@ import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# The suite runs a process a core. Two that take two threads each get in each other's way, and small products become ten times slower.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 # A shell starts background commands with Ctrl-C ignored, and processes started by tests would inherit that.
