@@ -78,7 +78,9 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
         write_manifest(request.runs, manifest)
     executor = local_executor(request.jobs, devices=request.devices)
     overrides = [word for word in request.settings.machine if key_of_word(word) not in ("paths.runs", "paths.cache")]
-    options = Options(overrides=(f"logger.group={text_of(_group(plan))}", *overrides), cache=request.cache)
+    config_dir = request.settings.config_dir
+    flags = [] if config_dir is None else [f"--config-dir={config_dir}"]  # what the plan was composed with, runs are, too
+    options = Options(overrides=(*flags, f"logger.group={text_of(_group(plan))}", *overrides), cache=request.cache)
     outcome = execute(plan, request.runs, executor, options)
     if not outcome.stopped_by:
         show_tables(manifests, request.runs)

@@ -6,11 +6,17 @@ from pathlib import Path
 import pytest
 
 from bertlab.ablation.dry_run import in_short
-from bertlab.ablation.graph import Record
+from bertlab.ablation.execute import Options, Outcome
+from bertlab.ablation.executor import Assignment
+from bertlab.ablation.graph import Plan, Record
 from bertlab.ablation.records import write_record
 from bertlab.ablation.request import parse_request
+from bertlab.ablation.runner import command_of
+from bertlab.arguments import parse_arguments
 from bertlab.commands.ablate import run
+from bertlab.composition import compose_all
 from bertlab.errors import UserError
+from bertlab.schemas import PRETRAIN
 
 TABLE = """
 title: Two objectives
@@ -142,6 +148,28 @@ class TestCommand:
         write_record(tmp_path / "runs", Record(first, "done", str(folder), seconds=30.0))
         run([*words, "--dry-run"])
         assert "pretrain-x has not kept its weights of step 30" in capsys.readouterr().err
+
+    def test_runs_are_composed_with_the_folder_that_the_plan_was(
+        self, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        own = tmp_path / "own configurations"
+        (own / "model").mkdir(parents=True)
+        (own / "model" / "own.yaml").write_text("name: own\nlayers: 1\nhidden: 16\nheads: 2\nintermediate: 32\n")
+        given: list[tuple[Plan, Options]] = []
+
+        def carried_out(plan: Plan, runs: Path, executor: object, options: Options) -> Outcome:
+            given.append((plan, options))
+            return Outcome([], 15, 0.0)
+
+        monkeypatch.setattr("bertlab.ablation.execute.execute", carried_out)
+        assert run([*words, "--config-dir", "own configurations", "model=own"]) == 143
+        ((plan, options),) = given
+        first = next(iter(plan.nodes.values()))
+        _, _, _, verb, *arguments = command_of(Assignment(first, tmp_path, options.overrides))
+        parsed = parse_arguments(arguments)
+        (config,) = compose_all(PRETRAIN, [tuple(parsed.overrides)], parsed.config_dir)
+        assert verb == "pretrain"
+        assert (config.model.name, config.model.hidden) == ("own", 16)
 
     def test_without_grid_it_says_what_it_does(self, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         run([*words[1:], "--dry-run"])
