@@ -21,7 +21,7 @@ from bertlab.ablation.report.build import report_table
 from bertlab.ablation.report.html_page import page
 from bertlab.ablation.report.latex import escaped as escaped_for_latex
 from bertlab.ablation.report.latex import latex
-from bertlab.ablation.report.markdown import markdown
+from bertlab.ablation.report.markdown import markdown, provenance_lines
 from bertlab.ablation.report.model import Cell, Report
 from bertlab.ablation.report.plain_files import as_json, runs_csv, table_csv
 from bertlab.ablation.report.plots import Plot, plots_of
@@ -287,6 +287,12 @@ def test_hours_of_runs_that_were_resumed_are_those_of_all_their_processes(tmp_pa
         write_record(tmp_path, replace(record, seconds=1.0))
     provenance = report_table(manifest, tmp_path).provenance
     assert provenance.hours == pytest.approx(50 * len(table.nodes) / 3600)
+
+
+def test_the_commit_is_not_said_to_be_that_of_the_runs(report: Report) -> None:
+    told = dict(provenance_lines(report))
+    assert "0123456789ab" in told["Code of the last call"]
+    assert "0123456789ab" not in told["Versions of the runs"]
 
 
 def test_rows_say_whether_they_beat_random_weights(report: Report) -> None:

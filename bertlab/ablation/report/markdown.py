@@ -74,7 +74,8 @@ def provenance_lines(report: Report) -> list[tuple[str, str]]:
     versions = ", ".join(f"{name} {listed(found)}" for name, found in source.versions.items())
     lines = [
         ("Command", source.made.command),
-        ("Code", f"bertlab {source.made.bertlab}, commit {source.made.commit or 'unknown'}"),
+        # Runs may be older than the call that last wrote down the table.
+        ("Code of the last call", f"bertlab {source.made.bertlab}, commit {source.made.commit or 'unknown'}"),
         ("Versions of the runs", versions),
         ("Machine", ", ".join(dict.fromkeys([source.made.machine, *source.devices]))),
         ("Runs", f"{done} of {count(len(source.runs), 'run')} done, {source.hours:.2f} hours one after the other"),
