@@ -20,6 +20,9 @@ WORDS: dict[str, tuple[str, ...]] = {
 }
 
 
+_SEEDS = 2**63
+
+
 @dataclass(frozen=True)
 class Bounds:
     """Keys of numbers by their bound. One that may be null is bounded only where it is not."""
@@ -56,6 +59,13 @@ def check_words(config: Any, words: Mapping[str, tuple[str, ...]]) -> None:
             raise unknown(key, value, known)
 
 
+def check_paths(config: Any) -> None:
+    """Refuse an empty name of a folder, which would be the one that the command runs in. Raises ``UserError``."""
+    for key in ("paths.runs", "paths.cache"):
+        if value_of(config, key) == "":
+            raise UserError(f"{key} is empty: name a folder, or leave it out.")
+
+
 def check_numbers(config: Any, bounds: Bounds) -> None:
     """Refuse a number beyond its bound. Raises ``UserError``."""
 
@@ -63,12 +73,14 @@ def check_numbers(config: Any, bounds: Bounds) -> None:
         for key in keys:
             value = value_of(config, key)
             if value is not None and not (math.isfinite(value) and holds(value)):
-                raise UserError(f"{key}={value} must be {words}.")
+                finite = "" if math.isfinite(value) else "a finite number, "
+                raise UserError(f"{key}={value} must be {finite}{words}.")
 
     demand(bounds.positive, lambda value: value > 0, "more than 0")
     demand(bounds.not_negative, lambda value: value >= 0, "0 or more")
     demand(bounds.below_one, lambda value: 0 <= value < 1, "at least 0 and less than 1")
     demand(bounds.shares, lambda value: 0 <= value <= 1, "a share between 0 and 1")
+    demand(["seed"], lambda value: value < _SEEDS, "less than 2^63")  # what PyTorch's generators take
     demand(bounds.momenta, lambda value: 0 < value <= 1, "more than 0 and at most 1")
 
 

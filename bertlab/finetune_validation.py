@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from bertlab import checks
-from bertlab.checks import BOUNDS, Bounds, check_numbers, check_words
+from bertlab.checks import BOUNDS, Bounds, check_numbers, check_paths, check_words
 from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
 from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FinetuneConfig, TuningConfig
@@ -76,6 +76,7 @@ def validate(config: FinetuneConfig) -> list[str]:
     """
     check_words(config, WORDS)
     check_numbers(config, _BOUNDS)
+    check_paths(config)
     _check_task(config.task)
     check_head(config.task.kind, config.head, config.features)
     check_tuning(config.tuning, config.features)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bertlab import checks
-from bertlab.checks import BOUNDS, Bounds, check_numbers, check_words
+from bertlab.checks import BOUNDS, Bounds, check_numbers, check_paths, check_words
 from bertlab.config import MaskingConfig, PretrainConfig
 from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
 from bertlab.errors import UserError
@@ -56,6 +56,7 @@ _BOUNDS = Bounds(
 _CORRUPTIONS = ("mask", "keep", "random", "zero", "noise")
 
 _LEAST_VOCABULARY = 100  # an alphabet and its continuations alone are about as many
+_MOST_LAYERS = 10_000  # they are made one by one, long before any memory is full
 _LEAST_LENGTH = {"single": 4, "pair": 5}  # two words beside [CLS] and [SEP], or beside [CLS], [SEP] and [SEP]
 _TOLERANCE = 1e-6  # of sums of shares that a user wrote in decimals
 
@@ -70,6 +71,7 @@ def validate(config: PretrainConfig) -> list[str]:
         UserError: the first thing found wrong.
     """
     validate_training(config)
+    check_paths(config)
     check_corpus(config.corpus, "corpus")
     _check_tokenizer(config)
     return list(_warnings(config))
@@ -110,6 +112,8 @@ def is_masked(config: PretrainConfig) -> bool:
 
 def _check_model(config: PretrainConfig) -> None:
     model, backbone = config.model, config.backbone
+    if model.layers > _MOST_LAYERS:
+        raise UserError(f"model.layers={model.layers} is beyond what can be trained: at most {_MOST_LAYERS:,}.")
     if backbone.kind == "transformer" and model.hidden % model.heads:
         raise UserError(
             f"model.hidden={model.hidden} cannot be divided among model.heads={model.heads}: choose a number of heads that divides it."
@@ -232,5 +236,11 @@ def _warnings(config: PretrainConfig) -> Iterable[str]:
     largest = max(sequences for _, sequences in _sequences_by_stage(config))
     if config.batch.micro is not None and config.batch.micro > largest:
         yield f"batch.micro={config.batch.micro} is more than a batch has ({largest} sequences): nothing is accumulated."
+    if config.lengths.stages and config.batch.length not in (lengths := sequence_lengths(config)):
+        listed = ", ".join(map(str, dict.fromkeys(lengths)))
+        yield (
+            f"batch.length={config.batch.length} is the length of no sequence: lengths={config.lengths.name} says {listed}."
+            " For one length throughout add lengths=constant."
+        )
     if config.corpus.weight != 1 and config.corpus.kind != "mixture":
         yield "corpus.weight has no effect: it is of the sources of corpus=mixture."

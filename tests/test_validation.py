@@ -53,6 +53,10 @@ def test_the_schema_with_a_budget_is_valid_and_gives_no_warning() -> None:
             {"backbone__kind": "bilstm", "objective__kind": "rtl", "backbone__directions": "forward"},
             ["backbone.directions=forward", "objective=rtl", "directions=backward"],
         ),
+        ({"model__layers": 10**23}, ["model.layers=1", "at most 10,000"]),  # they would be made one by one
+        ({"seed": 2**63}, [f"seed={2**63}", "less than 2^63"]),  # PyTorch's generators take no more
+        ({"optimizer__lr": float("inf")}, ["optimizer.lr=inf", "a finite number"]),
+        ({"paths__runs": ""}, ["paths.runs is empty"]),
         ({"masking__rate": 0.0}, ["masking.rate=0", "objective=mlm_nsp"]),
         ({"masking__mask": 0.9}, ["1.1", "add up to 1", "masking.mask=0.9", "masking.keep=0.1"]),
         ({"masking__mask": 1.2, "masking__keep": -0.3}, ["masking.mask=1.2", "between 0 and 1"]),
@@ -201,6 +205,7 @@ def test_no_number_of_the_schema_is_left_unbounded() -> None:
         ({"masking__rate": 0.3, "objective__kind": "rtl"}, "masking has no effect under objective=rtl"),
         ({"batch__micro": 512}, "batch.micro=512 is more than a batch has (256 sequences)"),
         ({"corpus__weight": 2.0}, "corpus.weight has no effect"),
+        ({"lengths__stages": stages((0.9, 128), (0.1, 512)), "batch__length": 64}, "batch.length=64 is the length of no sequence"),
     ],
     ids=str,
 )

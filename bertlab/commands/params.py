@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from bertlab.arguments import parse_arguments
 from bertlab.config import PretrainConfig
 from bertlab.interop.initial import take_over
 from bertlab.schemas import PRETRAIN
+from bertlab.training.devices import sequences_at_once
 from bertlab.validation import is_masked, validate_training
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def costs_of(config: PretrainConfig) -> dict[str, Any]:
     predicted = config.masking.rate if is_masked(config) else 1.0
     training = []
     for stage in plan_training(config).stages:
-        sequences = _sequences_at_once(config, stage.sequences)
+        sequences = sequences_at_once(config, stage.sequences)
         memory = memory_estimate(
             architecture,
             stage.length,
@@ -88,12 +88,6 @@ def _attention_in_words(kept: bool) -> str:
     return (
         "with attention's weights, as on a CPU; trainer=gpu counts without them." if kept else "without attention's weights, as on a GPU."
     )
-
-
-def _sequences_at_once(config: PretrainConfig, whole: int) -> int:
-    """The sequences of a batch of ``whole`` that a device works on at once."""
-    on_a_device = math.ceil(whole / config.trainer.devices)
-    return min(on_a_device, config.batch.micro or on_a_device)
 
 
 def _print(costs: list[dict[str, Any]]) -> None:

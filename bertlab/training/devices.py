@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from bertlab.config import TrainerConfig
+import math
+import os
+
+from bertlab.config import PretrainConfig, TrainerConfig
 from bertlab.errors import UserError
+
+_GIB = 2**30
+_THREADS = 1024  # more than processors have cores; many times more end the process without a word
 
 
 def device_kind(trainer: TrainerConfig) -> str:
@@ -16,11 +22,13 @@ def device_kind(trainer: TrainerConfig) -> str:
 
 
 def check_devices(trainer: TrainerConfig) -> None:
-    """Refuse GPUs that this machine has not got, before anything is prepared for them.
+    """Refuse GPUs that this machine has not got, before anything is prepared for them, and threads that no machine has.
 
     Raises:
-        UserError: there is no GPU, or there are fewer than ``trainer.devices``.
+        UserError: there is no GPU, or there are fewer than ``trainer.devices``; or ``trainer.threads`` would end PyTorch's process.
     """
+    if (threads := trainer.threads or 0) > (most := max(_THREADS, os.cpu_count() or 1)):
+        raise UserError(f"trainer.threads={threads} is more than any CPU has use for: at most {most}, here {os.cpu_count()}.")
     if trainer.accelerator == "cpu" or (trainer.accelerator == "auto" and trainer.devices == 1):
         return
     import torch
@@ -31,3 +39,32 @@ def check_devices(trainer: TrainerConfig) -> None:
         return
     if trainer.devices > (there := torch.cuda.device_count()):
         raise UserError(f"trainer.devices={trainer.devices} is more GPUs than there are: set trainer.devices={there}, or less.")
+
+
+def sequences_at_once(config: PretrainConfig, whole: int) -> int:
+    """The sequences of a batch of ``whole`` that a device works on at once."""
+    on_a_device = math.ceil(whole / config.trainer.devices)
+    return min(on_a_device, config.batch.micro or on_a_device)
+
+
+def check_memory(config: PretrainConfig) -> None:
+    """Refuse what needs more memory than this machine has in all, before a corpus is prepared for it; of a GPU PyTorch says so itself.
+
+    Raises:
+        UserError: on a CPU the estimate of ``bertlab params`` is beyond the machine's memory.
+    """
+    import psutil
+
+    from bertlab.data.schedule import plan_training
+    from bertlab.models.architecture import Architecture
+    from bertlab.models.size import memory_estimate
+
+    architecture = Architecture.of(config, config.tokenizer.vocab_size)
+    stages = plan_training(config).stages
+    needed = max(memory_estimate(architecture, stage.length, sequences_at_once(config, stage.sequences)).total for stage in stages)
+    there = psutil.virtual_memory().total
+    if needed > there and device_kind(config.trainer) == "cpu":
+        raise UserError(
+            f"This training needs about {needed / _GIB:,.0f} GiB of memory, and the machine has {there / _GIB:,.0f}"
+            " (bertlab params tells what for): choose a smaller model, or let a device work on fewer sequences at once with batch.micro."
+        )

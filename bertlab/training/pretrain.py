@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.config import PretrainConfig
 from bertlab.files import write_json
-from bertlab.training.devices import check_devices
+from bertlab.training.devices import check_devices, check_memory
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of
 from bertlab.training.progress import duration, say
 from bertlab.training.run_folder import RunFolder
@@ -53,6 +53,7 @@ def pretrain(config: PretrainConfig) -> Path:
         Interrupted: SIGINT or SIGTERM came; the state is saved.
     """
     check_devices(config.trainer)
+    check_memory(config)
     ingredients = prepare_ingredients(config)
     run = run_folder_of(config, ingredients.identity)
     return train_once(run, lambda: _train(ingredients, run))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,7 +9,9 @@ from conftest import MakeConfig
 
 from bertlab.config import TrainerConfig
 from bertlab.errors import UserError
-from bertlab.training.devices import check_devices, device_kind
+from bertlab.models.architecture import Architecture
+from bertlab.models.size import parameter_table
+from bertlab.training.devices import check_devices, check_memory, device_kind
 from bertlab.training.machine import set_up_process
 
 
@@ -63,3 +66,20 @@ def test_devices_that_are_there(accelerator: str, devices: int, there: int, kind
     config = TrainerConfig(accelerator=accelerator, devices=devices)
     check_devices(config)
     assert device_kind(config) == kind
+
+
+def test_threads_that_would_end_the_process_are_refused() -> None:
+    check_devices(TrainerConfig(accelerator="cpu", threads=64))
+    with pytest.raises(UserError, match=r"trainer\.threads=1000000 is more than any CPU has use for"):
+        check_devices(TrainerConfig(accelerator="cpu", threads=1_000_000))
+
+
+def test_more_memory_than_there_is_is_refused(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = make_config()
+    check_memory(config)
+    parameters = parameter_table(Architecture.of(config, config.tokenizer.vocab_size)).total
+    monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=16 * parameters))  # weights, gradients and two moments
+    with pytest.raises(UserError, match=r"needs about 0 GiB of memory"):
+        check_memory(config)  # and the activations
+    config.trainer.accelerator = "gpu"
+    check_memory(config)
