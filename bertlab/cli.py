@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 import bertlab
+from bertlab import interruption
 from bertlab.completion import complete_overrides, join_split_words
 from bertlab.errors import RunFailed, UserError, unknown
 from bertlab.messages import complain
@@ -182,6 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 a run failed, 2 the command cannot be meant, 130 interrupted."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     join_split_words(os.environ)
+    interruption.remember()
     try:
         _check_first_word(words)
         app(args=words, prog_name="bertlab")
@@ -189,6 +191,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         complain(error)
         sys.exit(_FAILED if isinstance(error, RunFailed) else _MISUSED)
     except Exception as error:
+        if interruption.came():
+            sys.exit(_INTERRUPTED)
         if "_BERTLAB_COMPLETE" in os.environ:
             sys.exit(_FAILED)  # a traceback amid the user's typing helps nobody
         complain(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -10,18 +11,43 @@ from bertlab.errors import UserError
 
 _RED, _YELLOW = "31", "33"
 
+# What no program can help: a full disk, a folder that must not be written to. Anything else of its kind may be a mistake of ours.
+_ROOM = "make room, or write to another disk; the same command goes on where this one ended"
+_RIGHTS = "change that, or name another folder (as with paths.runs or paths.cache)"
+_OF_THE_MACHINE = {
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EROFS: _RIGHTS,
+    errno.EACCES: _RIGHTS,
+    errno.EPERM: _RIGHTS,
+    errno.ENOTDIR: "name a folder, not a file, nor something inside one",
+    errno.ENAMETOOLONG: "name a shorter one",
+}
+
 
 def complain(error: BaseException) -> None:
-    """Print an error: a user's mistake as its sentence, anything else with its traceback, for that is a mistake of ours.
+    """Print an error: a user's mistake, or what the machine refuses, as a sentence; anything else with its traceback, as a mistake of ours.
 
-    ``BERTLAB_TRACEBACK=1`` shows the traceback of a user's mistake too.
+    ``BERTLAB_TRACEBACK=1`` shows every traceback.
     """
-    if not isinstance(error, UserError) or os.environ.get("BERTLAB_TRACEBACK", "0") not in ("", "0"):
+    sentence = str(error) if isinstance(error, UserError) else _refusal_of_the_machine(error)
+    if sentence is None or os.environ.get("BERTLAB_TRACEBACK", "0") not in ("", "0"):
         traceback.print_exception(error)
-    if isinstance(error, UserError):
-        say(str(error), _RED)
+    if sentence is not None:
+        say(sentence, _RED)
     else:
         say(f"stopped by {type(error).__name__}: {error}", _RED)
+
+
+def _refusal_of_the_machine(error: BaseException) -> str | None:
+    """A full disk, or a place that must not be written to, as a sentence; also where a library's own error came of it."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in _OF_THE_MACHINE:
+            where = f"{seen.filename}: " if seen.filename else ""
+            return f"{where}{seen.strerror}: {_OF_THE_MACHINE[seen.errno]}."
+        seen = seen.__cause__ or seen.__context__
+    return None
 
 
 def warn(sentence: str) -> None:

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -128,6 +131,37 @@ class TestTop:
         assert code == 2
         assert "Traceback" in err
         assert "bertlab: Unknown key 'modle'" in err
+
+    def test_what_the_machine_refuses_is_a_sentence(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        from bertlab.messages import complain
+
+        monkeypatch.delenv("BERTLAB_TRACEBACK", raising=False)
+        complain(OSError(errno.EROFS, "Read-only file system", "runs/x"))
+        said = capsys.readouterr().err
+        assert said.startswith("bertlab: runs/x: Read-only file system: ")
+        assert "Traceback" not in said
+        full = RuntimeError("unexpected pos 2 vs 1")  # what PyTorch makes of it
+        full.__context__ = OSError(errno.ENOSPC, "No space left on device")
+        complain(full)
+        assert capsys.readouterr().err.startswith("bertlab: No space left on device: make room")
+        complain(OSError(errno.EBADF, "Bad file descriptor"))
+        assert "stopped by OSError" in capsys.readouterr().err  # a mistake of ours, told with its traceback
+
+    def test_an_error_that_a_library_makes_of_ctrl_c_is_none(self, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+        def doctor(words: list[str]) -> int:
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt:
+                raise AttributeError("half imported") from None
+            return 0
+
+        monkeypatch.setattr("bertlab.interruption._came", threading.Event())
+        monkeypatch.setattr("bertlab.commands.doctor.run", doctor)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            assert call("doctor") == (130, "", "")
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def test_colour_only_on_a_terminal_that_wants_it(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
         from bertlab.messages import complain

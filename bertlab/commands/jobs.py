@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
+from bertlab import interruption
 from bertlab.arguments import Arguments
 from bertlab.errors import RunFailed, UserError
 from bertlab.messages import complain, say, warn
@@ -99,6 +100,8 @@ def _perform(run: Callable[[C], Path], config: C) -> Path | None:
     try:
         folder = run(config)
     except Exception as error:
+        if interruption.came():
+            raise KeyboardInterrupt from error
         complain(error)
         return None
     if _is_first_process():

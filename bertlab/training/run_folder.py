@@ -130,9 +130,14 @@ class RunFolder:
         """Hold the run for this process alone.
 
         Raises:
-            UserError: another process has it.
+            UserError: another process has it, or the folder cannot be made.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(
+                f"The run's folder {self.path} cannot be made ({error.strerror}): name another place with paths.runs."
+            ) from error
         lock = FileLock(self.path / ".lock", timeout=0)
         try:
             lock.acquire()
@@ -196,7 +201,7 @@ def find_run(name: str, runs: Path) -> RunFolder:
     if found := sorted(runs.glob(f"*-{name}/config.yaml")) if len(name) == 8 and name.isalnum() else []:
         return RunFolder(found[0].parent)
     known = ", ".join(sorted(folder.parent.name for folder in runs.glob("*/config.yaml"))[:5]) or "none yet"
-    raise UserError(f"No run {name!r}: it is neither a run's folder nor a run in {runs} ({known}); give checkpoint=RUN.")
+    raise UserError(f"No run {name!r}: it is neither a run's folder nor a run in {runs} ({known}).")
 
 
 def from_plain(kind: type[T], values: dict[str, Any]) -> T:
