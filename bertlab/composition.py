@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,6 +43,9 @@ _QUIET = {
     "hydra/job_logging": "none",
     "hydra/hydra_logging": "none",
 }
+
+# How Hydra begins what OmegaConf says of a file.
+_COMPOSING = re.compile(r"In '([^']+)': \w+ raised while composing config: ")
 
 
 @dataclass
@@ -173,14 +177,15 @@ def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
         causes.append(cause)
     key = next((key for cause in causes if (key := getattr(cause, "full_key", None))), None)
     words = " ".join(str(error).split("\n    full_key")[0].split()).rstrip(".")
-    return UserError(f"{key}: {words}{_expected(key, schema)}." if key else f"{words}.")
-
-
-def _expected(key: str, schema: Schema[Any]) -> str:
+    if key is None:
+        return UserError(f"{words}.")
+    composing = _COMPOSING.match(words)
+    where, words = (f"{composing[1]}.yaml: ", words[composing.end() :]) if composing else ("", words)
     try:
-        return f"; it takes {words_for(check_key(key, schema.config))}"
-    except UserError:
-        return ""
+        takes = f" takes {words_for(check_key(key, schema.config))}" if key else ""
+    except UserError as unknown_key:
+        return UserError(f"{where}{unknown_key}")
+    return UserError(f"{where}{key}{takes} ({words}).")
 
 
 @contextmanager

@@ -21,6 +21,8 @@ from bertlab.errors import UserError, unknown
 from bertlab.keys import bare_type, check_key, check_value, leaf_keys, open_root
 from bertlab.schemas import Schema
 
+_GRAMMAR = frozenset("'\"[]{}(),\\$")  # what has a meaning in a value
+
 BUDGETS = tuple(field.name for field in fields(BudgetConfig))
 
 
@@ -55,10 +57,12 @@ def parse_override(argument: str) -> Override:
     """
     if "=" not in argument and not argument.startswith("~"):
         raise UserError(f"{argument!r} is not of the form key=value (as in model=tiny or budget.steps=1000).")
+    key, _, value = argument.partition("=")
+    if not value.isascii() and not _GRAMMAR & set(value):
+        argument = f"{key}={text_of(value)}"  # Hydra's grammar knows no letter beyond ASCII but in quotes
     try:
         override = OverridesParser.create().parse_override(argument)
     except HydraException as error:
-        key, _, value = argument.partition("=")
         hint = f"write '{key}=\"{value}\"' if the value is text" if value else "write key=value"
         raise UserError(f"Cannot read {argument!r} ({error}); {hint}.") from error
     if not override.key_or_group:

@@ -128,6 +128,11 @@ class TestSources:
         assert composed.corpus.sources["x"].path == "it's {a}, [b]"
         assert composed.corpus.sources["y"].path == 'say "hi"'
 
+    def test_letters_of_every_language_need_no_second_quotes(self) -> None:
+        assert config("corpus.path=Büchér und Тексты/a b.txt").corpus.path == "Büchér und Тексты/a b.txt"
+        assert [job.config.corpus.path for job in jobs("-m", "corpus.path='ü','é'")] == ["ü", "é"]
+        assert config("logger.tags=['ü','é']").logger.tags == ["ü", "é"]
+
     def test_a_sweep_over_sources_has_every_combination(self) -> None:
         found = jobs("-m", "corpus=mixture", "corpus.sources.a.weight=1,2", "corpus.sources.b={weight: 3},{weight: 4}")
         weights = [tuple(source.weight for source in job.config.corpus.sources.values()) for job in found]
@@ -276,7 +281,14 @@ class TestOwnFolder:
     def test_a_broken_file_to_start_from(self, folder: Path) -> None:
         assert "broken.yaml" in refusal(f"--config-dir={folder / 'model'}", "--config-name=broken")
 
-    @pytest.mark.parametrize(("choice", "said"), [("wrong", "model.layers"), ("unknown", "layerz"), ("broken", "broken.yaml")])
+    @pytest.mark.parametrize(
+        ("choice", "said"),
+        [
+            ("wrong", "model/wrong.yaml: model.layers takes a whole number (Value 'many'"),
+            ("unknown", "model/unknown.yaml: Unknown key 'model.layerz': did you mean model.layers"),
+            ("broken", "broken.yaml"),
+        ],
+    )
     def test_its_files_are_checked(self, folder: Path, choice: str, said: str) -> None:
         assert said in refusal(f"model={choice}", f"--config-dir={folder}")
 
