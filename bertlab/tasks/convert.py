@@ -64,7 +64,11 @@ def may_lack_labels(split: str) -> bool:
 
 
 def discovered_labels(task: TaskConfig, sources: Iterable[Source]) -> list[str]:
-    """The classes or tags that the rows have: sorted, whole numbers by their size, and ``O`` of tagging first."""
+    """The classes or tags that the rows have: sorted, whole numbers by their size, and ``O`` of tagging first.
+
+    Raises:
+        UserError: no row has a label, or one has an empty label.
+    """
     found: set[str] = set()
     for source in sources:
         if not source.labelled:
@@ -73,6 +77,11 @@ def discovered_labels(task: TaskConfig, sources: Iterable[Source]) -> list[str]:
             if task.kind == "tagging":
                 found.update(_tags(task, source, row, Reading()) or ())
             elif (label := _label_text(source, row)) is not None and label not in task.leave_out:
+                if not label.strip():
+                    raise UserError(
+                        f"{source.table.where(row)}: {source.columns.label!r} is empty: label the row, or leave such rows out"
+                        " with 'task.leave_out=[\"\"]'."
+                    )
                 found.add(label)
     if not found:
         raise UserError(f"task={task.name} has no labelled row to learn its labels from: name them in task.labels.")

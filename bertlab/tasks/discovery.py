@@ -56,7 +56,8 @@ def _root(task: TaskConfig) -> Path:
     if not given:
         folder = f"{task.folders[0]}/" if task.folders else ""
         first = next((names[0] for names in task.files.values() if names), "train.tsv")
-        raise UserError(f"task={task.name} needs task.path=DIR, a folder that holds {folder}{first} or {first} (or set ${PLACE}).")
+        places = f"{folder}{first} or {first}" if folder else first
+        raise UserError(f"task={task.name} needs task.path=DIR, a folder that holds {places} (or set ${PLACE}).")
     root = Path(os.path.expanduser(given))
     if not root.exists():
         raise UserError(f"{'task.path' if task.path else '$' + PLACE}={given}: there is no such folder.")
@@ -97,14 +98,14 @@ def _first_file(place: _Place, names: Sequence[str]) -> Path | None:
 
 
 def _expected(task: TaskConfig, splits: Sequence[str]) -> str:
-    names = [name for split in splits for name in task.files.get(split, [])]
+    names = list(dict.fromkeys(name for split in splits for name in task.files.get(split, [])))
     return " or ".join(names) if len(names) <= 6 else " or ".join(names[:6]) + ", …"
 
 
 def _hint(root: Path, task: TaskConfig) -> str:
-    """What is there instead: names that look like the wanted ones, or the first few."""
+    """What is there instead: a few names, first those that look like the wanted ones."""
     present = sorted(child.name for child in root.iterdir() if not child.name.startswith("."))
     wanted = [*task.folders, *(name for names in task.files.values() for name in names)]
-    alike = list(dict.fromkeys(near for name in wanted for near in nearest(name, present, 1)))
-    shown = alike or present
+    alike = [near for name in wanted for near in nearest(name, present, 1)]
+    shown = list(dict.fromkeys([*alike, *present]))
     return f" It holds {', '.join(shown[:6])}{', …' if len(shown) > 6 else ''}." if shown else " It is empty."

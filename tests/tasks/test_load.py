@@ -79,6 +79,13 @@ class TestOnesOwn:
         data = load(configured("classification", path=str(tmp_path)), "dev")
         assert (data.labels, data.splits) == (["2", "9", "10"], {"dev": [TextExample("0", "a", None, 1)]})
 
+    def test_an_empty_label_is_no_class_of_its_own(self, tmp_path: Path) -> None:
+        write_objects(tmp_path / "train.jsonl", {"text": "a", "label": "x"}, {"text": "b", "label": " "}, {"text": "c", "label": "y"})
+        with pytest.raises(UserError, match=r"train\.jsonl:2: 'label' is empty: .*task\.leave_out"):
+            load(configured("classification", path=str(tmp_path)), "train")
+        data = load(configured("classification", path=str(tmp_path), leave_out=[" "]), "train")
+        assert (data.labels, data.left_out) == (["x", "y"], {"train: label ' '": 1})
+
     def test_labels_may_be_any_scalar_of_json(self, tmp_path: Path) -> None:
         write_objects(tmp_path / "train.jsonl", {"text": "a", "label": True}, {"text": "b", "label": "no"}, {"text": "c", "label": 1.5})
         assert load(configured("classification", path=str(tmp_path)), "train").labels == ["1.5", "no", "true"]
