@@ -49,6 +49,8 @@ def finetune(config: FinetuneConfig) -> Path:
         Interrupted: SIGINT or SIGTERM came; the state is saved.
     """
     check_devices(config.trainer)
+    if config.submission:
+        _splits_to_submit(config)  # what cannot be submitted is said before hours of training, not after
     ingredients = prepare_ingredients(config)
     run = finetune_folder_of(Path(config.paths.runs), config, ingredients.pretrained, ingredients.identity)
     folder = train_once(run, lambda: _train(ingredients, run))
@@ -318,9 +320,20 @@ def _delete_states(run: RunFolder) -> None:
         run.checkpoints.rmdir()
 
 
-def _submit(ingredients: Ingredients, run: RunFolder) -> None:
-    """Predict what the task's server asks for and write its files, unless they are there. Raises ``UserError``."""
+def _splits_to_submit(config: FinetuneConfig) -> list[str]:
+    """The splits that the task's server asks for and whose files are here. Raises ``UserError`` where there is none."""
     from bertlab.tasks.load import available_splits
+
+    if not config.task.submission:
+        raise UserError(f"submission=true, but task={config.task.name} has no form for a submission (task.submission is empty).")
+    there = available_splits(config.task, config.paths)
+    if not (wanted := [split for split in config.task.submission if split in there]):
+        raise UserError(f"submission=true, but task={config.task.name} has no file for {', '.join(config.task.submission)} here.")
+    return wanted
+
+
+def _submit(ingredients: Ingredients, run: RunFolder) -> None:
+    """Predict what the task's server asks for and write its files, unless they are there."""
     from bertlab.tasks.submission import write_submission
     from bertlab.training.finetune_data import inputs_of, read_task
     from bertlab.training.finetune_model import load_finetuned
@@ -329,13 +342,8 @@ def _submit(ingredients: Ingredients, run: RunFolder) -> None:
     from bertlab.training.ranks import Ranks
 
     config = replace(ingredients.config, tuning=replace(ingredients.config.tuning, eval_examples=None))
-    if not config.task.submission:
-        raise UserError(f"submission=true, but task={config.task.name} has no form for a submission (task.submission is empty).")
-    there = available_splits(config.task, config.paths)
-    wanted = [split for split in config.task.submission if split in there]
-    if without := [split for split in config.task.submission if split not in there]:
-        if not wanted:
-            raise UserError(f"submission=true, but task={config.task.name} has no file for {', '.join(without)} here.")
+    wanted = _splits_to_submit(config)
+    if without := [split for split in config.task.submission if split not in wanted]:
         say(f"submission: task={config.task.name} has no file for {', '.join(without)} here; the others are predicted")
     if all((run.submission / config.task.submission[split]).is_file() for split in wanted):
         return

@@ -149,8 +149,10 @@ def test_a_submission_is_written_when_asked_for_and_trains_nothing_anew(
     assert finetune(config) == folder
     assert [path.name for path in (folder / "submission").iterdir()] == ["Toy.tsv"]
     config.task.submission = {"ax": "AX.tsv"}
+    config.seed += 1
     with pytest.raises(UserError, match="has no file for ax here"):
         finetune(config)
+    assert list(folder.parent.iterdir()) == [folder]  # said before anything trains
 
 
 CHOICES: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
