@@ -143,7 +143,7 @@ class Values:
 
     def error(self, where: str, what: str) -> UserError:
         """A sentence that begins with the file and the key."""
-        return UserError(f"{self.path}: {where + ': ' if where else ''}{what.rstrip('.')}.")
+        return UserError(f"{self.path}: {where + ': ' if where else ''}{what if what.endswith('?') else what.rstrip('.') + '.'}")
 
 
 def _refuse_decided(word: str, decided: Container[str]) -> None:

@@ -43,7 +43,9 @@ def _plan(request: Request) -> Plan:
     from bertlab.ablation.grid import load_grid
     from bertlab.ablation.plan import plan
 
-    config_dir = request.settings.config_dir
+    config_dir, tasks = request.settings.config_dir, request.settings.tasks
+    if tasks is not None and not Path(tasks).expanduser().is_dir():  # stand-ins for all of its tasks would be trained, for hours
+        raise UserError(f"tasks={tasks}: there is no such folder (seen from {Path.cwd()}).")
     return plan([load_grid(name, config_dir) for name in dict.fromkeys(request.tables)], request.settings)
 
 

@@ -109,6 +109,10 @@ class TestRequest:
 
 
 class TestCommand:
+    def test_a_folder_of_tasks_that_is_not_there_is_refused(self, words: list[str]) -> None:
+        with pytest.raises(UserError, match="tasks=GLU: there is no such folder"):
+            run([*words, "--dry-run", "tasks=GLU"])
+
     def test_a_dry_run_shows_every_run_and_runs_nothing(self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert run([*words, "--dry-run"]) == 0
         shown = capsys.readouterr().out
