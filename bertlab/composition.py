@@ -44,6 +44,8 @@ _QUIET = {
     "hydra/hydra_logging": "none",
 }
 
+_FROM_RUN = "from_run"  # the name of a run's own configuration, which is no file of choices
+
 # How Hydra begins what OmegaConf says of a file.
 _COMPOSING = re.compile(r"In '([^']+)': \w+ raised while composing config: ")
 
@@ -94,7 +96,7 @@ def compose(
         else:
             launched(job)
 
-    _run_hydra(task, schema, arguments, overrides, "from_run" if base is not None else schema.name)
+    _run_hydra(task, schema, arguments, overrides, _FROM_RUN if base is not None else schema.name)
     for error in errors:
         raise error
     return jobs
@@ -156,7 +158,7 @@ def _register(schema: Schema[Any], base: Mapping[str, Any] | None, groups: Mappi
     # A choice that the user makes replaces the run's whole section: half of a mixture under a folder of text means nothing.
     chosen = {override.partition("=")[0] for override in overrides}
     kept = {key: value for key, value in base.items() if key not in chosen or key not in sections}
-    store.store(name="from_run", node={"defaults": [schema.node, "_self_", *({section: None} for section in sections)], **kept})
+    store.store(name=_FROM_RUN, node={"defaults": [schema.node, "_self_", *({section: None} for section in sections)], **kept})
 
 
 def _to_config(schema: Schema[C], composed: DictConfig) -> C:
@@ -180,7 +182,7 @@ def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
     if key is None:
         return UserError(f"{words}.")
     composing = _COMPOSING.match(words)
-    where, words = (f"{composing[1]}.yaml: ", words[composing.end() :]) if composing else ("", words)
+    where, words = ("" if composing[1] == _FROM_RUN else f"{composing[1]}.yaml: ", words[composing.end() :]) if composing else ("", words)
     try:
         takes = f" takes {words_for(check_key(key, schema.config))}" if key else ""
     except UserError as unknown_key:

@@ -349,10 +349,30 @@ class TestEvaluate:
         assert code == 0, err
         assert [(config.seed, config.validation.sequences) for _, config in evaluated] == [(1, 3), (1, 4), (2, 3), (2, 4)]
 
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            ("", "config.yaml is not what a run has written"),
+            ("seed: [", "config.yaml is not what a run has written"),
+            ("sed: 3", "config.yaml has the key 'sed', which this version does not know"),
+            ("seed: three", "bertlab: seed takes a whole number"),
+        ],
+    )
+    def test_a_configuration_edited_by_hand_is_refused_in_a_sentence(
+        self, call: Call, evaluated: list[tuple[str, PretrainConfig]], tmp_path: Path, content: str, said: str
+    ) -> None:
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "config.yaml").write_text(content)
+        code, out, err = call("evaluate", f"checkpoint={tmp_path / 'mine'}")
+        assert (code, out, evaluated) == (2, "", [])
+        assert said in err
+        assert err.count("\n") == 1
+
     def test_runs_are_looked_for_in_paths_runs(self, call: Call, evaluated: list[tuple[str, PretrainConfig]], tmp_path: Path) -> None:
         (tmp_path / "runs").rename(tmp_path / "elsewhere")
         assert call("evaluate", "checkpoint=pretrain-tiny-00000001")[0] == 2
         assert call("evaluate", "checkpoint=pretrain-tiny-00000001", "paths.runs=elsewhere")[0] == 0
+        assert call("evaluate", "checkpoint=pretrain-tiny-00000001", "paths.runs='elsewhere'")[0] == 0
         assert call("evaluate", "checkpoint=elsewhere/pretrain-tiny-00000001")[0] == 0
 
 

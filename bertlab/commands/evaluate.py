@@ -102,8 +102,10 @@ def _taken(arguments: Arguments, key: str) -> list[str]:
 
 
 def _runs_folder(arguments: Arguments) -> Path:
-    given = [word.partition("=")[2] for word in arguments.overrides if word.startswith("paths.runs=")]
-    return Path(given[-1] if given else PretrainConfig().paths.runs)
+    from bertlab.overrides import parse_override, values_of
+
+    given = [word for word in arguments.overrides if word.startswith("paths.runs=")]
+    return Path(str(values_of(parse_override(given[-1]))[-1]) if given else PretrainConfig().paths.runs)
 
 
 def _refuse_what_is_fixed(arguments: Arguments) -> None:

@@ -136,10 +136,7 @@ def _from_own(folder: Path, name: str, weights: dict[str, Tensor], run: RunFolde
     files = RunFolder(folder)
     if not files.architecture.is_file():
         raise UserError(f"{folder} has no {files.architecture.name}: it is no whole run.")
-    try:
-        architecture = Architecture.from_dict(json.loads(files.architecture.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as error:
-        raise UserError(f"{files.architecture} is damaged ({error}): export the model anew.") from error
+    architecture = files.read_architecture()
     ignored: list[str] = []
     if any(key.startswith("bert.") for key in weights):
         # The heads of pre-training lie beside an encoder that has moved on without them.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -10,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import load_file
 
 from bertlab.config import PretrainConfig, TrainerConfig
 from bertlab.data.batches import Batch
@@ -110,18 +108,18 @@ def load_model(run: RunFolder, kept: Path | None = None) -> Bert:
     Raises:
         UserError: the run has not saved any yet.
     """
-    from bertlab.models.architecture import Architecture
+    from bertlab.interop.weight_files import read_weights
     from bertlab.models.bert import Bert
     from bertlab.training.checkpoints import load_newest
 
     if kept is not None or run.weights.is_file():
-        weights = load_file(kept or run.weights)
+        weights = read_weights(kept or run.weights)
     elif (state := load_newest(run.checkpoints, say)) is not None:
         say(f"{run.name} is not finished: its state after step {state['step']:,} is taken.")
         weights = state["weights"]
     else:
         raise UserError(f"The run {run.path} has no weights yet: train it first, with the command that began it.")
-    model = Bert(Architecture.from_dict(json.loads(run.architecture.read_text())))
+    model = Bert(run.read_architecture())
     model.load_state_dict(weights)
     return model.eval()
 

@@ -88,7 +88,7 @@ def load_finetuned(run: RunFolder) -> Finetuned:
     """The model of a finished run.
 
     Raises:
-        UserError: the run is not finished, or is none of fine-tuning.
+        UserError: the run is not finished, is none of fine-tuning, or is damaged.
     """
     from safetensors.torch import load_file
 
@@ -96,10 +96,13 @@ def load_finetuned(run: RunFolder) -> Finetuned:
         raise UserError(f"{run.path} is no run of bertlab finetune: it has no {run.task.name}.")
     if not run.done:
         raise UserError(f"The run {run.path} is not finished: train it first, with the command that began it.")
-    described: dict[str, Any] = json.loads(run.task.read_text(encoding="utf-8"))
-    task = from_plain(TaskConfig, described["task"])
-    head, features = from_plain(HeadConfig, described["head"]), from_plain(FeaturesConfig, described["features"])
-    bert = Bert(Architecture.from_dict(json.loads(run.architecture.read_text(encoding="utf-8"))))
+    try:
+        described: dict[str, Any] = json.loads(run.task.read_text(encoding="utf-8"))
+        task = from_plain(TaskConfig, described["task"])
+        head, features = from_plain(HeadConfig, described["head"]), from_plain(FeaturesConfig, described["features"])
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise UserError(f"{run.task} is damaged ({type(error).__name__}: {error}): train the run anew.") from error
+    bert = Bert(run.read_architecture())
     model = TaskModel(bert, task.kind, len(described["labels"]), head, features)
     model.load_state_dict(load_file(run.weights))
     threshold = json.loads(run.result.read_text(encoding="utf-8")).get("threshold")

@@ -31,6 +31,7 @@ from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
 from bertlab.files import write_atomically
 from bertlab.finetune_config import FinetuneConfig
+from bertlab.models.architecture import Architecture
 
 T = TypeVar("T")
 
@@ -165,12 +166,28 @@ class RunFolder:
         write_atomically(self.config, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
 
     def read_config(self) -> PretrainConfig:
-        """The configuration of config.yaml, of a pre-training."""
-        return from_plain(PretrainConfig, yaml.safe_load(self.config.read_text()))
+        """The configuration of config.yaml, of a pre-training. UserError where it is damaged."""
+        return self._read_config(PretrainConfig)
 
     def read_finetune_config(self) -> FinetuneConfig:
         """The same of a fine-tuning."""
-        return from_plain(FinetuneConfig, yaml.safe_load(self.config.read_text()))
+        return self._read_config(FinetuneConfig)
+
+    def read_architecture(self) -> Architecture:
+        """The model's shape, of architecture.json. UserError where it is damaged."""
+        try:
+            return Architecture.from_dict(json.loads(self.architecture.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise UserError(f"{self.architecture} is damaged ({error}): export or train the model anew.") from error
+
+    def _read_config(self, kind: type[T]) -> T:
+        try:
+            return from_plain(kind, yaml.safe_load(self.config.read_text(encoding="utf-8")))
+        except KeyError as error:
+            raise UserError(f"{self.config} has the key {error}, which this version does not know: take it out.") from error
+        except (ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+            reason = " ".join(str(error).split())
+            raise UserError(f"{self.config} is not what a run has written ({reason}): undo what was changed there.") from error
 
 
 def find_checkpoint(name: str, runs: Path) -> tuple[RunFolder, Path | None]:
