@@ -8,10 +8,11 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 setup: .venv/ready
 
+# --use-pep517: one dependency of the tests comes as source alone, whose setup.py pip would otherwise run without what it needs.
 .venv/ready: pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bertlab needs Python 3.11 or later; run: make PYTHON=python3.11 …")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --use-pep517 --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
 test: lint types tests

@@ -61,7 +61,7 @@ def tokens_a_second(store: SyntheticStore, kind: str, length: int, sequences: in
     for name, value in masking.items():
         setattr(config.masking, name, value)
     predict = "next" if kind == "ltr" else "masked"
-    data = PretrainingData(store, config, plan_training(config), predict=predict, pair=kind == "mlm_nsp")  # type: ignore[arg-type]
+    data = PretrainingData(store, config, plan_training(config), predict=predict, pair=kind == "mlm_nsp")
     data.step_batch(0)
     made, step, start = 0, 1, time.process_time()
     while time.process_time() - start < SECONDS:

@@ -135,7 +135,7 @@ def time_own_step(args: argparse.Namespace) -> None:
             loss = mlm_nsp.loss(model, batches[step % len(batches)]).loss
         loss.backward()
         norm = torch.nn.utils.get_total_norm([each.grad for each in parameters if each.grad is not None])
-        optimizer.grad_scale = norm.clamp(min=1.0)  # type: ignore[attr-defined]
+        optimizer.grad_scale = norm.clamp(min=1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.perf_counter() - start)

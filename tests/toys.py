@@ -56,7 +56,7 @@ def toy_batch(lengths: list[int], vocab_size: int = 61, seed: int = 0, predict: 
 def toy_model(seed: int = 0, dtype: torch.dtype = torch.float32, **changes: object) -> Bert:
     """A tiny model whose biases and norm weights are not at their trivial initial values."""
     torch.manual_seed(seed)
-    model = Bert(dataclasses.replace(TINY, **changes)).to(dtype)  # type: ignore[arg-type]
+    model = Bert(dataclasses.replace(TINY, **changes)).to(dtype)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() == 1:

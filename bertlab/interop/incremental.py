@@ -82,7 +82,7 @@ class _Attending:
             key, value = torch.cat((kept[0], key), 1), torch.cat((kept[1], value), 1)  # (A, tokens, D)
         self._kept[number] = key, value
         mixed = F.scaled_dot_product_attention(query, key, value)
-        return block.attention.output(mixed.reshape(1, -1))  # type: ignore[no-any-return]
+        return block.attention.output(mixed.reshape(1, -1))
 
 
 class _Recurring:
@@ -117,4 +117,4 @@ class _Averaging:
         total, count = self._sums[-1], len(self._sums)
         if self._window is not None and count > self._window + 1:
             total, count = total - self._sums[-self._window - 2], self._window + 1
-        return self._norm(total / count)  # type: ignore[no-any-return]
+        return self._norm(total / count)

@@ -33,7 +33,7 @@ class SelfAttention(nn.Module):
     def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:
         """(T, H) → (T, H)."""
         mixed = attend(self.queries_keys_values(x), plan, self.dropout if self.training else 0.0)
-        return self.output(mixed)  # type: ignore[no-any-return]
+        return self.output(mixed)
 
 
 @dataclass
@@ -95,7 +95,7 @@ def attend(projected: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
     if isinstance(plan, JaggedPlan):
         return _attend_jagged(projected, plan, dropout)
     if not projected.is_cuda and (dropout or projected.requires_grad):
-        return _Attention.apply(projected, plan, dropout)  # type: ignore[no-any-return, no-untyped-call]
+        return _Attention.apply(projected, plan, dropout)
     return _attend_padded(projected, plan, dropout)
 
 

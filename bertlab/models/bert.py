@@ -63,11 +63,11 @@ class Bert(nn.Module):
         """(B, 2): entry 0 speaks for "B follows A", as in BERT."""
         if self.next_sentence_head is None:
             raise ValueError("this model was built without a next-sentence head")
-        return self.next_sentence_head(self.pool(hidden, batch))  # type: ignore[no-any-return]
+        return self.next_sentence_head(self.pool(hidden, batch))
 
     def language_logits(self, states: Tensor) -> Tensor:
         """States (P, W) → logits over the vocabulary (P, V); W is ``Architecture.language_width``."""
-        return self.language_head(states, self.embeddings.words.weight)  # type: ignore[no-any-return]
+        return self.language_head(states, self.embeddings.words.weight)
 
     def language_loss(
         self, hidden: Tensor, predicted: Tensor, targets: Tensor, denominator: float, words: Tensor | None = None

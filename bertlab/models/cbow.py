@@ -35,7 +35,7 @@ class BagOfWords(nn.Module):
             row = torch.repeat_interleave(torch.arange(batch.sequences, device=x.device), lengths, output_size=len(x))
             after, counts_after = self._before(x, Grid.of(batch, reverse=True), lengths[row] - 1 - batch.positions, own)
             sums, counts = sums + after, counts + counts_after
-        return self.norm((sums / counts.clamp(min=1)[:, None]).to(x.dtype))  # type: ignore[no-any-return]
+        return self.norm((sums / counts.clamp(min=1)[:, None]).to(x.dtype))
 
     def states(self, x: Tensor, batch: Batch) -> list[Tensor]:
         """(T, H) → what its one layer makes of it."""

@@ -25,7 +25,7 @@ def linear_cross_entropy(states: Tensor, weight: Tensor, bias: Tensor, targets: 
     device = states.device.type
     kind = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
     with torch.autocast(device, enabled=False):
-        return _LinearCrossEntropy.apply(states, weight, bias, targets, denominator, kind, torch.is_grad_enabled())  # type: ignore[no-any-return, no-untyped-call]
+        return _LinearCrossEntropy.apply(states, weight, bias, targets, denominator, kind, torch.is_grad_enabled())
 
 
 class _LinearCrossEntropy(torch.autograd.Function):

@@ -72,14 +72,14 @@ def drop(x: Tensor, rate: float, training: bool) -> Tensor:
     """Inverted dropout: zero with probability ``rate``, else scaled by 1 / (1 - rate)."""
     if not training or rate == 0:
         return x
-    return F.dropout(x, rate) if x.is_cuda else _Drop.apply(x, rate)  # type: ignore[no-untyped-call]
+    return F.dropout(x, rate) if x.is_cuda else _Drop.apply(x, rate)
 
 
 def add_dropped(x: Tensor, update: Tensor, rate: float, training: bool) -> Tensor:
     """Add dropout(update) to ``x``: the end of every residual branch."""
     if not training or rate == 0:
         return x + update
-    return x + F.dropout(update, rate) if x.is_cuda else _AddDropped.apply(x, update, rate)  # type: ignore[no-untyped-call]
+    return x + F.dropout(update, rate) if x.is_cuda else _AddDropped.apply(x, update, rate)
 
 
 class _Drop(torch.autograd.Function):

@@ -38,7 +38,7 @@ class Embeddings(nn.Module):
         if batch.tokens.is_cuda:  # where a pass over the table costs nothing, and torch.compile may be at work
             words = F.embedding(batch.tokens, table)
         else:
-            words, table = _Shared.apply(table, batch.tokens)  # type: ignore[no-untyped-call]
+            words, table = _Shared.apply(table, batch.tokens)
         x = self._corrupted(words, batch)
         if self.positions is not None:
             x = x + self.positions(batch.positions)

@@ -41,13 +41,13 @@ class Grid:
 
     def pad(self, flat: Tensor) -> Tensor:
         """(T, W) → (B, S, W), zero where no token is."""
-        padded = flat if self.slots is None else _Scatter.apply(flat, self.slots, self.sequences * self.width)  # type: ignore[no-untyped-call]
+        padded = flat if self.slots is None else _Scatter.apply(flat, self.slots, self.sequences * self.width)
         return padded.view(self.sequences, self.width, -1)
 
     def unpad(self, padded: Tensor) -> Tensor:
         """(B, S, W) → (T, W)."""
         rows = padded.reshape(self.sequences * self.width, -1)
-        return rows if self.slots is None else _Gather.apply(rows, self.slots)  # type: ignore[no-untyped-call]
+        return rows if self.slots is None else _Gather.apply(rows, self.slots)
 
 
 class _Scatter(torch.autograd.Function):

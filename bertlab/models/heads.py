@@ -28,7 +28,7 @@ class LanguageHead(nn.Module):
 
     def transform(self, states: Tensor) -> Tensor:
         """(P, W) → (P, H), the vectors that are compared with the words'."""
-        return self.norm(activate(self.dense(states), self.activation))  # type: ignore[no-any-return]
+        return self.norm(activate(self.dense(states), self.activation))
 
     def forward(self, states: Tensor, words: Tensor) -> Tensor:
         """States (P, W), table (V, H) → logits (P, V)."""

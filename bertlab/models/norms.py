@@ -66,7 +66,7 @@ class TokenBatchNorm(nn.BatchNorm1d):
 
 def _sum_over_ranks(x: Tensor) -> Tensor:
     """The sum of every rank's ``x``, with a gradient that is summed over ranks too."""
-    total: Tensor = torch.distributed.nn.functional.all_reduce(x)  # type: ignore[no-untyped-call]
+    total: Tensor = torch.distributed.nn.functional.all_reduce(x)
     return total
 
 

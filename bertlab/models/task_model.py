@@ -119,14 +119,14 @@ class TaskModel(nn.Module):
         """The logits, see ``Outputs``."""
         words = batch.word_tokens if self.kind == "tagging" else None
         if not self.is_frozen:
-            return self.head(self._states(batch), batch.inputs, words, self.bert.pooler)  # type: ignore[no-any-return]
+            return self.head(self._states(batch), batch.inputs, words, self.bert.pooler)
         states = self.frozen_states(batch) if batch.features is None else batch.features
         rows = batch.inputs if words is None else task_losses.sentences_of(batch)
-        return self.head(states, rows, None, None)  # type: ignore[no-any-return]
+        return self.head(states, rows, None, None)
 
     def _states(self, batch: TaskBatch) -> Tensor:
         if self.layers == 1:
-            return self.bert(batch.inputs)  # type: ignore[no-any-return]
+            return self.bert(batch.inputs)
         return torch.cat(self.bert.states(batch.inputs)[-self.layers :], -1)
 
     def frozen_states(self, batch: TaskBatch) -> Tensor:

@@ -49,7 +49,7 @@ def save_state(folder: Path, step: int, state: State) -> Path:
     temporary = folder / ".last.part"
     with temporary.open("wb") as file:
         hashing = _HashingFile(file)
-        torch.save({"format": FORMAT, **state}, hashing)  # type: ignore[arg-type]
+        torch.save({"format": FORMAT, **state}, hashing)  # type: ignore[arg-type]  # it writes and flushes: all that is asked of it
         file.flush()
         os.fsync(file.fileno())
     path = folder / f"last-{step:09d}-{hashing.digest.hexdigest()[:16]}.ckpt"

@@ -32,7 +32,7 @@ def _choose_algorithms(trainer: TrainerConfig, backbone: str, *, on_gpu: bool) -
     # that on a GPU: its running sums have no such form there.
     only_warn = not on_gpu or backbone == "cbow"
     torch.use_deterministic_algorithms(trainer.deterministic or not on_gpu, warn_only=only_warn)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # for finding bugs, and slow
+    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # torch names it in its pages only; for finding bugs, and slow
 
 
 def lightning_trainer(
@@ -66,4 +66,4 @@ def _silence() -> None:
     for name in ("pytorch_lightning", "lightning_fabric", "lightning"):
         logging.getLogger(name).setLevel(logging.ERROR)
     for module in ("pytorch_lightning", "lightning_fabric", "torch"):
-        warnings.filterwarnings("ignore", module=rf"{module}\.")
+        warnings.filterwarnings("ignore", module=rf"{module}\.")  # advice on settings that are chosen here on purpose

@@ -68,5 +68,5 @@ def clip(optimizer: AdamW, parameters: Iterable[nn.Parameter], bound: float | No
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
     if bound is not None:
-        optimizer.grad_scale = (norm / bound).clamp(min=1.0)  # type: ignore[attr-defined]
+        optimizer.grad_scale = (norm / bound).clamp(min=1.0)  # type: ignore[attr-defined]  # the fused kernel reads it
     return norm

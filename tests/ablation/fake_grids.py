@@ -34,7 +34,7 @@ def plan_of(*nodes: Node) -> Plan:
 
 
 def options(grace: float = 20.0, **changes: object) -> Options:
-    return Options(program=PROGRAM, grace=grace, **changes)  # type: ignore[arg-type]
+    return Options(program=PROGRAM, grace=grace, **changes)
 
 
 def carry_out(plan: Plan, runs: Path, jobs: int = 2, executor: Executor | None = None, grace: float = 20.0) -> Outcome:

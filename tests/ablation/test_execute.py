@@ -169,7 +169,7 @@ def test_another_command_runs_it(tmp_path: Path) -> None:
         """Ends the other command once this one has found something else to do."""
 
         def poll(self, handle: object) -> int | None:
-            code = super().poll(handle)  # type: ignore[arg-type]
+            code = super().poll(handle)
             if code is not None and is_locked(tmp_path, "held"):
                 folder = tmp_path / "pretrain-fake-held"
                 folder.mkdir()

@@ -210,7 +210,7 @@ def test_gpus_are_divided() -> None:
 @pytest.mark.parametrize("wrong", [{"jobs": 0}, {"threads": -1}, {"devices": 3, "gpus": ["0"]}])
 def test_numbers_that_are_none(wrong: dict[str, int]) -> None:
     with pytest.raises(UserError):
-        local_executor(**wrong)  # type: ignore[arg-type]
+        local_executor(**wrong)
 
 
 def test_gpus_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_the_words_are_understood(tmp_path: Path) -> None:
     for node in real_plan(some_text(tmp_path / "corpus")).nodes.values():
         words = [*node.overrides, *(["checkpoint=some"] if node.kind == FINETUNE else [])]
         schema = PRETRAINING if node.kind == PRETRAIN else FINETUNING
-        assert len(compose(schema, parse_arguments(words), None, lambda job: None)) == 1  # type: ignore[arg-type]
+        assert len(compose(schema, parse_arguments(words), None, lambda job: None)) == 1
 
 
 def test_a_template_imports_what_there_is() -> None:
@@ -81,7 +81,7 @@ def test_killed_in_every_way(tmp_path: Path) -> None:
     assert outcome.done, [run.reason for run in outcome.runs]
     for number, (killed, code) in enumerate([("stopped", 143), ("grid", -signal.SIGKILL), ("template", 1), ("run", 1)]):
         grid = start_grid(plan, runs, log, cache=cache)
-        wait_until(lambda enough=4 * (number + 1): len(steps_of(runs)) == 2 and steps_of(runs)[0] >= enough, 180.0)  # type: ignore[misc]
+        wait_until(lambda enough=4 * (number + 1): len(steps_of(runs)) == 2 and steps_of(runs)[0] >= enough, 180.0)
         if killed == "stopped":
             grid.send_signal(signal.SIGTERM)
         elif killed == "grid":

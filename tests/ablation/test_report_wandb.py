@@ -35,7 +35,6 @@ def report(runs: Path, *words: str, **environment: str) -> subprocess.CompletedP
 
 
 def test_specification_has_text_run_sets_tables_and_plots(tmp_path: Path) -> None:
-    pytest.importorskip("wandb_workspaces")
     manifest = FakeTable(tmp_path).write()
     found = report_table(manifest, tmp_path)
     folder = render_all(found, tmp_path / "out").parent
@@ -53,7 +52,6 @@ def test_specification_has_text_run_sets_tables_and_plots(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 def test_without_a_login_everything_is_kept_offline_and_nothing_is_asked(tmp_path: Path) -> None:
-    pytest.importorskip("wandb_workspaces")
     small_table(tmp_path).write()
     done = report(tmp_path, "--publish", "--artifacts", f"paths.cache={tmp_path / 'cache'}")
     assert done.returncode == 0, done.stderr
@@ -68,7 +66,6 @@ def test_without_a_login_everything_is_kept_offline_and_nothing_is_asked(tmp_pat
 @pytest.mark.slow
 @pytest.mark.skipif(not STUB.is_file(), reason=f"no stand-in for the W&B server at {STUB}")
 def test_with_a_login_runs_tables_and_the_report_arrive_once(tmp_path: Path) -> None:
-    pytest.importorskip("wandb_workspaces")
     small_table(tmp_path).write()
     with wandb_server() as server:
         login = {"WANDB_BASE_URL": f"http://127.0.0.1:{server.PORT}", "WANDB_API_KEY": "a" * 40}

@@ -69,7 +69,7 @@ def test_hierarchical_draws_of_unequal_groups() -> None:
     values = np.array([1.0, 5.0, 2.0, 9.0])
     draws = hierarchical_bootstrap(np.tile(values, (20_000, 1)), [4, 4, 2, 4], "unequal")
     assert draws.mean() == pytest.approx((np.mean([1, 5, 9]) + 2) / 2, abs=0.1)
-    assert draws.min() == 1 and draws.max() == 9  # noqa: PT018
+    assert (draws.min(), draws.max()) == (1, 9)
 
 
 def test_rows_of_one_purpose_are_drawn_together() -> None:

@@ -21,7 +21,7 @@ def table(seeds: int = 5, name: str = "test", **changes: object) -> Table:
         known = SyntheticColumn((0.5, 1.2, 0.5, -0.3, -0.3), seeds, examples=1000, metric=metric, pretraining=0.03, finetuning=0.03)
         cells |= {(row, column): runs for row, runs in zip(ROWS, synthetic_column(known, name, column), strict=True)}
     given = {"cells": cells, "random": dict.fromkeys(ROWS[:-1], "random")} | changes
-    return Table(name, ROWS, ["a", "b"], "bert", **given)  # type: ignore[arg-type]  # by the keys above
+    return Table(name, ROWS, ["a", "b"], "bert", **given)
 
 
 def test_verdicts_of_differences_that_are_there() -> None:

@@ -153,7 +153,7 @@ class TestWords:
         ids=["word", "words", "sentences", "tag"],
     )
     def test_what_does_not_fit_is_said_with_its_line(self, call: Call, lines: list[str], said: str) -> None:
-        data = write("eng.testa", *columns([list(words) for words in SENTENCES]))  # type: ignore[arg-type]  # rows of two
+        data = write("eng.testa", *columns([list(words) for words in SENTENCES]))
         code, out, err = call("conll2003", write("said.txt", *lines), data)
         assert (code, out) == (2, "")
         assert said in err

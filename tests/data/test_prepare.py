@@ -180,7 +180,7 @@ def test_vocabulary_of_a_large_corpus_comes_of_a_bounded_sample(
     def work(self: object, title: str, task: object, items: object, sizes: object) -> object:
         if task is vocabulary_training.train_wordpiece:
             sampled.extend(path.stat().st_size for path in (tmp_path / "cache").rglob("*.sample/*.txt"))
-        return original(self, title, task, items, sizes)  # type: ignore[arg-type]
+        return original(self, title, task, items, sizes)
 
     monkeypatch.setattr(module.Preparation, "work", work)
     store = run(large, TokenizerConfig(vocab_size=200), tmp_path / "cache", workers=2)

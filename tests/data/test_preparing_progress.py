@@ -22,7 +22,7 @@ def test_without_a_terminal_a_line_is_said_every_half_minute(monkeypatch: pytest
     assert len(said) == 6
     assert said[0] == "Tokenising: 13%, 0.2 MB/s, about 3 min left"
     assert said[-1] == "Tokenising: 92%, 0.2 MB/s, about 0 min left"
-    assert sys.stderr.getvalue() == ""  # type: ignore[attr-defined]
+    assert sys.stderr.getvalue() == ""
 
 
 def test_a_short_or_an_unwanted_one_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

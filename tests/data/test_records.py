@@ -5,6 +5,7 @@ import gzip
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -74,7 +75,6 @@ def test_parquet_without_the_column_or_with_numbers_in_it(tmp_path: Path) -> Non
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    datasets = pytest.importorskip("datasets", reason="the huggingface extra is not installed")
     rows = datasets.Dataset.from_dict({"text": [*TEXTS, None], "id": list(range(1001))})
     datasets.DatasetDict({"train": rows, "test": rows.select(range(3))}).save_to_disk(str(tmp_path / "saved"))
     rows.to_json(str(tmp_path / "json" / "train.jsonl"))
@@ -107,7 +107,6 @@ def test_what_a_dataset_lacks_is_said(saved: Path) -> None:
 
 
 def test_dataset_that_cannot_be_had_is_one_sentence() -> None:
-    pytest.importorskip("datasets", reason="the huggingface extra is not installed")
     with pytest.raises(UserError) as caught:
         read_file("huggingface", "bertlab-tests/no-such-data-set")
     assert "corpus.path=bertlab-tests/no-such-data-set: the data set cannot be loaded" in str(caught.value)

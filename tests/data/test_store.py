@@ -103,7 +103,7 @@ def reference_filter(pieces: list[list[list[str]]], documents: bool, lines: bool
     kept = []
     for document in (document for piece in pieces for document in piece):
         text = " ".join(document)
-        first_lines = [line for line in document if not (line in seen_lines or seen_lines.add(line))]  # type: ignore[func-returns-value]
+        first_lines = [line for line in document if not (line in seen_lines or seen_lines.add(line))]
         if documents and text in seen_documents:
             continue  # its lines have been seen all the same
         seen_documents.add(text)

@@ -330,7 +330,7 @@ def test_small_corpus_is_taken_whole_and_overlong_words_are_left_out(tmp_path: P
 
 def test_tokenizer_that_cleans_up_otherwise_is_refused(tmp_path: Path) -> None:
     tokenizer = wordpiece([*SPECIAL_TOKENS, "a"], True)
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()  # type: ignore[assignment]
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(UserError, match="in another way than BERT"):
         given_vocabulary(str(tmp_path), True)

@@ -25,7 +25,7 @@ def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsy
     lines = capsys.readouterr().out.splitlines()
     assert re.fullmatch(r"\d+\.\d% \S+", lines[0])
     assert lines[3].startswith("Once upon")
-    assert 0 < names["follows"] < 1  # type: ignore[operator]
-    assert names["vectors"].shape == (2, 16)  # type: ignore[attr-defined]
-    assert names["states"].shape[1] == 16  # type: ignore[attr-defined]
-    assert names["figures"]["perplexity"] > 1  # type: ignore[index]
+    assert 0 < names["follows"] < 1
+    assert names["vectors"].shape == (2, 16)
+    assert names["states"].shape[1] == 16
+    assert names["figures"]["perplexity"] > 1

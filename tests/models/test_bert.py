@@ -169,4 +169,4 @@ def test_directions_by_objective(directions: str, objective: str, expected: str)
 )
 def test_what_cannot_be_built_is_refused(changes: dict[str, object], message: str) -> None:
     with pytest.raises(UserError, match=message):
-        dataclasses.replace(TINY, **changes)  # type: ignore[arg-type]
+        dataclasses.replace(TINY, **changes)

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import datasets
 import pytest
 from task_files import configured, load
 
@@ -15,8 +16,6 @@ from bertlab.config import PathsConfig
 from bertlab.errors import UserError
 from bertlab.tasks.examples import Answer, ChoiceExample, SpanExample, TaggingExample, TextExample
 from bertlab.tasks.load import available_splits
-
-datasets = pytest.importorskip("datasets", reason="the huggingface extra is not installed")
 
 
 def saved(folder: Path, features: dict[str, Any], **splits: dict[str, list[Any]]) -> str:
@@ -63,7 +62,7 @@ def test_an_example_has_one_fingerprint_from_the_hub_and_from_a_file(tmp_path: P
 def test_squad_with_nested_answers(tmp_path: Path) -> None:
     answers = {"text": datasets.Sequence(TEXT), "answer_start": datasets.Sequence(NUMBER)}
     rows = {"id": ["a", "b"], "question": ["q", "r"], "context": ["x cat", "y"]}
-    rows["answers"] = [{"text": ["cat"], "answer_start": [2]}, {"text": [], "answer_start": []}]  # type: ignore[list-item]
+    rows["answers"] = [{"text": ["cat"], "answer_start": [2]}, {"text": [], "answer_start": []}]
     folder = saved(tmp_path / "squad", {"id": TEXT, "question": TEXT, "context": TEXT, "answers": answers}, validation=rows)
     data = load(from_hub("squad20", folder), "dev")
     assert data.splits["dev"] == [SpanExample("a", "q", "x cat", (Answer("cat", 2),)), SpanExample("b", "r", "y", ())]

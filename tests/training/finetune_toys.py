@@ -41,7 +41,7 @@ KINDS = ("classification", "regression", "choice", "tagging", "span")
 
 def write_checkpoint(folder: Path, seed: int = 0, **changes: object) -> Path:
     """A model with its vocabulary, in the layout that ``bertlab export`` writes for models of our own."""
-    architecture = dataclasses.replace(ARCHITECTURE, **changes)  # type: ignore[arg-type]
+    architecture = dataclasses.replace(ARCHITECTURE, **changes)
     folder.mkdir(parents=True)
     torch.manual_seed(seed)
     write_weights(folder / "model.safetensors", Bert(architecture).state_dict())

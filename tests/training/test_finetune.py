@@ -71,7 +71,7 @@ def test_a_task_is_learnt_and_everything_about_it_is_told(tmp_path: Path, tasks:
     assert result["recipe"]["best_step"] == next(row["step"] for row in rows if row["accuracy"] == result["value"])
     assert not run.checkpoints.exists()
     assert all(len(prediction.scores or []) == 2 for prediction in predictions)
-    log_likelihoods = [np.logaddexp(*prediction.scores) for prediction in predictions]  # type: ignore[misc]
+    log_likelihoods = [np.logaddexp(*prediction.scores) for prediction in predictions]
     assert log_likelihoods == pytest.approx([0.0] * 20, abs=1e-5)
 
 

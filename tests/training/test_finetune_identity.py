@@ -32,7 +32,7 @@ def digest(pretrained: Pretrained | None = None, data: str = "d", task: TaskConf
     task = task or TaskConfig(name="toy", metrics=["accuracy"])
     config = make_finetuning(Path("/nowhere"), task, Path("/model"), **changes)
     architecture = architecture_of(config, pretrained.architecture)
-    return hash8(finetuning_identity(config, pretrained, architecture, data))  # type: ignore[arg-type]
+    return hash8(finetuning_identity(config, pretrained, architecture, data))
 
 
 @pytest.mark.parametrize(
@@ -142,8 +142,8 @@ def test_names(tmp_path: Path) -> None:
     assert readable_name(task, "bert-base", "random") == "finetune-mrpc-bert-base-random"
     config = make_finetuning(tmp_path, task, Path("/model"))
     identity = {"kind": "finetune", "a": 1}
-    run = finetune_folder_of(tmp_path, config, Pretrained(), identity)  # type: ignore[arg-type]
+    run = finetune_folder_of(tmp_path, config, Pretrained(), identity)
     assert run.path == tmp_path / f"finetune-mrpc-tiny-mlm-0123abcd-{hash8(identity)}"
     run.path.mkdir()
     renamed = Pretrained(name="other")
-    assert finetune_folder_of(tmp_path, config, renamed, identity).path == run.path  # type: ignore[arg-type]
+    assert finetune_folder_of(tmp_path, config, renamed, identity).path == run.path

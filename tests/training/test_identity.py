@@ -37,7 +37,7 @@ def digest(store: Store | None = None, **changes: object) -> str:
     architecture = Architecture.of(config, store.vocabulary.size)
     pair = config.objective.kind == "mlm_nsp"
     plan = plan_training(config)
-    return hash8(pretraining_identity(config, architecture, plan, pair=pair, masked=masked, store=store))  # type: ignore[arg-type]
+    return hash8(pretraining_identity(config, architecture, plan, pair=pair, masked=masked, store=store))
 
 
 @pytest.mark.parametrize(
