@@ -1,8 +1,8 @@
-"""What a plan looks like before anything is run: ``bertlab ablate --grid … --dry-run``."""
+"""What a plan looks like before anything is run: ``bertlab ablate --grid … --dry-run``, and the line that a call begins with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -30,6 +30,15 @@ def show_plan(plan: Plan, runs: Path) -> None:
     console.print(_runs(plan, known))
     for line in _totals(plan, known):
         console.print(line, markup=False)
+
+
+def announcement(plan: Plan, runs: Path) -> str | None:
+    """What is about to be run and how long that takes, in a line; None where everything is done."""
+    known = estimate(plan, runs)
+    left = known.left(plan)
+    if not left:
+        return None
+    return f"{', '.join(plan.tables)}: {_counted(len(left), 'run')} to do, {_time_to_do(known, left)}; --dry-run lists them."
 
 
 def _heading(name: str, table: TablePlan) -> str:
@@ -75,7 +84,7 @@ def _totals(plan: Plan, known: Estimate) -> Iterable[str]:
     yield (
         f"All: {in_short(sum(node.positions for node in plan.nodes.values()))} tokens, {in_short(flops)} FLOPs. To do:"
         f" {in_short(sum(node.positions for node in left))} tokens, {in_short(sum(node.flops for node in left))} FLOPs,"
-        f" {_time(_sum(known, left))} of this machine, one run after the other{f', by {known.basis}' if known.basis else ''}."
+        f" {_time_to_do(known, left)}."
     )
     saved_runs = plan.naive_runs - len(plan.nodes)
     if saved_runs > 0 and plan.naive_flops > flops:
@@ -86,6 +95,10 @@ def _totals(plan: Plan, known: Estimate) -> Iterable[str]:
         )
     else:
         yield "No run is shared."
+
+
+def _time_to_do(known: Estimate, left: Sequence[Node]) -> str:
+    return f"{_time(_sum(known, left))} of this machine, one run after the other{f', by {known.basis}' if known.basis else ''}"
 
 
 def _sum(known: Estimate, nodes: Iterable[Node]) -> float | None:

@@ -68,6 +68,7 @@ def _lacking(plan: Plan, runs: Path) -> list[str]:
 
 
 def _carry_out(plan: Plan, request: Request, command: str) -> int:
+    from bertlab.ablation.dry_run import announcement
     from bertlab.ablation.execute import Options, execute
     from bertlab.ablation.local_executor import local_executor
     from bertlab.ablation.manifest import manifest_of, write_manifest
@@ -83,6 +84,8 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
     config_dir = request.settings.config_dir
     flags = [] if config_dir is None else [f"--config-dir={config_dir}"]  # what the plan was composed with, runs are, too
     options = Options(overrides=(*flags, f"logger.group={text_of(_group(plan))}", *overrides), cache=request.cache)
+    if sentence := announcement(plan, request.runs):  # hours may be ahead
+        say(sentence)
     outcome = execute(plan, request.runs, executor, options)
     if not outcome.stopped_by:
         show_tables(manifests, request.runs)

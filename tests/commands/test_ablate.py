@@ -175,6 +175,27 @@ class TestCommand:
         assert verb == "pretrain"
         assert (config.model.name, config.model.hidden) == ("own", 16)
 
+    def test_it_says_how_long_it_takes_before_it_begins(
+        self, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "mine.yaml").write_text(TABLE.replace("c: {task: bigram_shift, metric: accuracy}", "c: {held_out: perplexity}"))
+        said: list[str] = []
+
+        def begun(plan: Plan, runs: Path, executor: object, options: Options) -> Outcome:
+            said.append(capsys.readouterr().err)
+            for node in plan.nodes.values():
+                write_record(runs, Record(node.key, "done", str(tmp_path), seconds=30.0))
+            return Outcome([], 15, 0.0)
+
+        monkeypatch.setattr("bertlab.ablation.execute.execute", begun)
+        (tmp_path / "result.json").write_text("{}")
+        words += ["--budget", "minutes"]  # of six seconds each, and ten for the start of each
+        run([*words, "--dry-run"])
+        assert "32 s of this machine" in capsys.readouterr().out
+        for _ in range(2):
+            run(words)
+        assert said == ["bertlab: mine: 2 runs to do, 32 s of this machine, one run after the other; --dry-run lists them.\n", ""]
+
     def test_without_grid_it_says_what_it_does(self, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         run([*words[1:], "--dry-run"])
         assert "bertlab ablate --grid mine.yaml" in capsys.readouterr().err
