@@ -89,7 +89,7 @@ def _evaluate_pretrained(place: str, config: PretrainConfig) -> None:
     pretrained = load_pretrained(place, Path(config.paths.runs))
     if "language head" in pretrained.fresh:
         raise UserError(f"{pretrained.name} holds no language head: there is nothing that it predicts of a text.")
-    evaluate_model(pretrained.bert, Path(pretrained.tokenizer), config)
+    evaluate_model(pretrained.bert, Path(pretrained.tokenizer), config, pretrained.run)
 
 
 def _taken(arguments: Arguments, key: str) -> list[str]:

@@ -31,9 +31,20 @@ class PretrainingData:
     """Makes the share of one rank in the global batch of any step. Also a map-style data set whose items are steps."""
 
     def __init__(
-        self, store: TokenStore, config: PretrainConfig, plan: TrainingPlan, rank: int = 0, world: int = 1, *, predict: str, pair: bool
+        self,
+        store: TokenStore,
+        config: PretrainConfig,
+        plan: TrainingPlan,
+        rank: int = 0,
+        world: int = 1,
+        *,
+        predict: str,
+        pair: bool,
+        validation_alone: bool = False,
     ) -> None:
         """``predict``: masked, next or previous; ``pair``: whether sequences have a segment B.
+
+        ``validation_alone``: nothing of the corpus is trained on, so that all its documents are validated on.
 
         Raises:
             UserError: where a rank would have no sequence, or under batch normalisation fewer micro-batches than another.
@@ -50,7 +61,9 @@ class PretrainingData:
                     + ": raise batch.sequences or batch.micro, or lower trainer.devices."
                 )
         self._next_sentence = config.objective.kind == "mlm_nsp"
-        self.training_documents, self.held_out_documents = store.split(config.corpus.held_out)
+        every_document = np.arange(store.documents)
+        split = (every_document[:0], every_document) if validation_alone else store.split(config.corpus.held_out)
+        self.training_documents, self.held_out_documents = split
         self._current: tuple[int, SequenceSampler, Masker] | None = None
         self._latest: tuple[tuple[int, int], Sequences, Prediction] | None = None
 

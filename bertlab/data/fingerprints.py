@@ -34,6 +34,14 @@ def source_fingerprint(corpus: CorpusConfig, paths: PathsConfig | None = None) -
     return _hash({"version": READING_VERSION, "sources": list(described.items())})
 
 
+def share_text(one: CorpusConfig, other: CorpusConfig, paths: PathsConfig | None = None) -> bool:
+    """Whether a file of one corpus is, by its content, also a file of the other, in whatever way each is read."""
+    first, second = (
+        {text for source in sources_of(corpus).values() for text in _texts(source, cache_folder(paths))} for corpus in (one, other)
+    )
+    return not first.isdisjoint(second)
+
+
 def _described(corpus: CorpusConfig, cache: Path) -> dict[str, object]:
     has_column = corpus.kind in ("jsonl", "parquet", "huggingface")
     return {
@@ -46,11 +54,15 @@ def _described(corpus: CorpusConfig, cache: Path) -> dict[str, object]:
 
 
 def _contents(corpus: CorpusConfig, cache: Path) -> list[object]:
+    rows = [corpus.split, len(rows_of(corpus))] if corpus.kind == "huggingface" else []
+    return [*rows, *_texts(corpus, cache)]
+
+
+def _texts(corpus: CorpusConfig, cache: Path) -> list[str]:
+    """A hash of each file that holds text of the corpus, which is no mixture."""
     if corpus.kind == "builtin":
         return [builtin.fingerprint()]
-    if corpus.kind == "huggingface":
-        return [corpus.split, len(rows_of(corpus)), *_hashes(arrow_files(corpus), cache)]
-    return list(_hashes(files_of(corpus), cache))
+    return _hashes(arrow_files(corpus) if corpus.kind == "huggingface" else files_of(corpus), cache)
 
 
 def _hashes(files: list[str], cache: Path) -> list[str]:

@@ -66,6 +66,12 @@ class Spans:
         return type(self)(*(getattr(self, f.name)[first:end] for f in fields(self)))
 
 
+def usable_documents(document_offsets: Int64s, documents: Int64s, *, pair: bool) -> Int64s:
+    """Those of the ``documents`` with text enough for a sequence, or for a pair of segments."""
+    sizes = document_offsets[documents + 1] - document_offsets[documents]
+    return documents[sizes >= (2 if pair else 1)]
+
+
 class SequenceSampler:
     """The endless stream of sequences of one length from a set of documents."""
 
@@ -106,8 +112,7 @@ class SequenceSampler:
         self._blocks: dict[int, Spans] = {}
 
     def _usable(self, documents: Int64s) -> Int64s:
-        sizes = self._document_offsets[documents + 1] - self._document_offsets[documents]
-        usable = documents[sizes >= (2 if self._pair else 1)]
+        usable = usable_documents(self._document_offsets, documents, pair=self._pair)
         if not usable.size:
             raise UserError("The corpus has no text to sample from here: every document is empty. Look at what `bertlab prepare` reported.")
         if self._next_sentence and usable.size < 2:

@@ -1,4 +1,4 @@
-"""How well a model predicts documents that it was not trained on."""
+"""How well a model predicts documents that it was not trained on: those that its run held out, or all of another corpus."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 
 from bertlab.config import PretrainConfig, TrainerConfig
 from bertlab.data.batches import Batch
+from bertlab.data.sampling import usable_documents
 from bertlab.errors import UserError
 from bertlab.models.dropout import seed_dropout
 from bertlab.training.metrics import Row, Sums, losses, perplexity
@@ -19,6 +20,8 @@ from bertlab.training.progress import say
 from bertlab.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
+    from bertlab.data.assembly import PretrainingData
+    from bertlab.data.store import TokenStore
     from bertlab.models.bert import Bert
     from bertlab.objectives.outcome import Objective
 
@@ -51,47 +54,81 @@ def held_out_figures(
 
 
 def evaluate(folder: Path, config: PretrainConfig, weights: Path | None = None) -> dict[int, Row]:
-    """Evaluate the run in ``folder`` on the held-out documents of ``config``'s corpus and print what comes out.
+    """Evaluate the run in ``folder`` on ``config``'s corpus and print what comes out.
 
-    ``config`` is the run's own, but for what is wanted otherwise: another corpus, other lengths, another device. The vocabulary is the
-    run's. ``weights`` is a file of them that the run has kept; without it the final ones are taken, or, of a run that is not finished,
-    those of the newest saved state. Returns the figures by length.
+    ``config`` is the run's own, but for what is wanted otherwise: another corpus, other lengths, another device. Of the run's own corpus
+    the held-out documents are read, of another one all. The vocabulary is the run's. ``weights`` is a file of them that the run has kept;
+    without it the final ones are taken, or, of a run that is not finished, those of the newest saved state. Returns the figures by length.
 
     Raises:
         UserError: the run has no weights yet, or the corpus cannot be used.
     """
     run = RunFolder(folder)
-    return evaluate_model(load_model(run, weights), run.tokenizer, config)
+    return evaluate_model(load_model(run, weights), run.tokenizer, config, run)
 
 
-def evaluate_model(model: Bert, tokenizer: Path, config: PretrainConfig, show: Callable[[str], None] = print) -> dict[int, Row]:
-    """The same of a model and its vocabulary, wherever they come from; ``show`` gets what is printed.
+def evaluate_model(
+    model: Bert, tokenizer: Path, config: PretrainConfig, run: RunFolder | None = None, show: Callable[[str], None] = print
+) -> dict[int, Row]:
+    """The same of a model and its vocabulary, wherever they come from.
+
+    Args:
+        model: on any device.
+        tokenizer: the file of its vocabulary.
+        config: what to evaluate on, and how.
+        run: what trained it; without one, no corpus is known to be another than what it was trained on, and the held-out part is read.
+        show: gets what is printed.
 
     Raises:
         UserError: the corpus cannot be used.
     """
-    from bertlab.data.assembly import PretrainingData
     from bertlab.data.prepare import prepare
-    from bertlab.data.schedule import plan_training
-    from bertlab.data.unigram import unigram_baseline
-    from bertlab.objectives import objective_of
     from bertlab.training.machine import set_up_process
+    from bertlab.training.other_text import is_other_text
 
     config = replace(config, trainer=_one_device(config.trainer))
     device = torch.device("cuda" if set_up_process(config.trainer, config.backbone.kind) == "gpu" else "cpu")
     model = model.to(device)
     store = prepare(config.corpus, replace(config.tokenizer, path=str(tokenizer)), config.paths, progress=config.trainer.progress, say=say)
-    objective, plan = objective_of(config), plan_training(config)
-    data = PretrainingData(store, config, plan, predict=objective.predict, pair=objective.pair)
+    other = run is not None and is_other_text(run, config, store)
+    if other:
+        show(f"other text than this run was trained on: all its documents are read ({store.documents:,})")
+    objective, lengths, data = _evaluation(store, config, other)
     bf16 = config.trainer.precision == "bf16"
     figures = {}
-    for length in config.validation.lengths or plan.lengths:
+    for length in lengths:
         context = torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
         figures[length] = held_out_figures(model, objective, data.validation_batches(length), context)
-        show(f"held out, length {length}: {in_words(figures[length])}")
-    baseline = unigram_baseline(store, data.training_documents, data.held_out_documents)
-    show(f"word frequencies alone: perplexity {baseline.perplexity:,.1f}")
+        show(f"{'other text' if other else 'held out'}, length {length}: {in_words(figures[length])}")
+    show(_baseline_in_words(store, data, other))
     return figures
+
+
+def _evaluation(store: TokenStore, config: PretrainConfig, other: bool) -> tuple[Objective, list[int], PretrainingData]:
+    """The objective, the lengths and what makes their batches: without next sentences where there is no second document for false ones."""
+    from bertlab.data.assembly import PretrainingData
+    from bertlab.data.schedule import plan_training
+    from bertlab.objectives import objective_of
+
+    def of(config: PretrainConfig) -> tuple[Objective, list[int], PretrainingData]:
+        objective, plan = objective_of(config), plan_training(config)
+        data = PretrainingData(store, config, plan, predict=objective.predict, pair=objective.pair, validation_alone=other)
+        return objective, config.validation.lengths or plan.lengths, data
+
+    found = of(config)
+    documents = usable_documents(store.document_offsets, found[2].held_out_documents, pair=True)
+    if config.objective.kind != "mlm_nsp" or len(documents) != 1:
+        return found
+    say("Next-sentence accuracy is left out: false next sentences come from another document, and only one has text enough here.")
+    return of(replace(config, objective=replace(config.objective, kind="mlm", segments="pair")))
+
+
+def _baseline_in_words(store: TokenStore, data: PretrainingData, other: bool) -> str:
+    from bertlab.data.unigram import unigram_baseline
+
+    counted = data.held_out_documents if other else data.training_documents
+    baseline = unigram_baseline(store, counted, data.held_out_documents)
+    return f"word frequencies{' of this text' if other else ''} alone: perplexity {baseline.perplexity:,.1f}"
 
 
 def _one_device(trainer: TrainerConfig) -> TrainerConfig:

@@ -1,0 +1,66 @@
+"""Whether a corpus is other text than what a run was trained on, so that all of it can be evaluated on and not the held-out part alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bertlab.config import PretrainConfig
+from bertlab.data.fingerprints import share_text
+from bertlab.errors import UserError
+from bertlab.training.progress import say
+from bertlab.training.run_folder import RunFolder, find_checkpoint
+
+if TYPE_CHECKING:
+    from bertlab.data.store import TokenStore
+
+
+def is_other_text(run: RunFolder, config: PretrainConfig, store: TokenStore) -> bool:
+    """Whether ``run``, and what it started from as far as that is here, was trained on no file of ``config``'s corpus.
+
+    ``store`` was made of that corpus. What is not known for sure is said. A model of which no pre-training is here has seen whatever it has
+    seen, so for it no text is another.
+    """
+    trainings = list(_trainings(run, Path(config.paths.runs)))
+    return bool(trainings) and not any(_knows(training, config, store) for training in trainings)
+
+
+def _trainings(run: RunFolder, runs: Path) -> Iterator[RunFolder]:
+    """The pre-trainings that the weights of ``run`` have been through, as far as they are here, the newest first."""
+    if run.task.is_file():
+        before: str | None = run.read_finetune_config().checkpoint
+    else:
+        yield run
+        before = run.read_config().init
+    if before is None:
+        return
+    try:
+        earlier = find_checkpoint(before, runs)[0]
+    except UserError:
+        say(f"What {run.name} started from, {before}, is no run that is here: whether it was trained on this text is not known.")
+        return
+    yield from _trainings(earlier, runs)
+
+
+def _knows(run: RunFolder, config: PretrainConfig, store: TokenStore) -> bool:
+    """Whether a pre-training had a file of the corpus, or may have had one."""
+    own = run.read_config().corpus
+    if own == config.corpus:
+        return True
+    try:
+        return share_text(own, config.corpus, config.paths)
+    except UserError:  # files are not where they were; a finished run has their fingerprint, which is of all of them together
+        if _content(run) in (None, store.fingerprint):
+            return True
+        say(f"What {run.name} was trained on is not here any more: as a whole it is another text than this; single files may be the same.")
+        return False
+
+
+def _content(run: RunFolder) -> str | None:
+    """The fingerprint of the store that a pre-training was trained on; None where there is no whole result that says so."""
+    try:
+        return str(json.loads(run.result.read_text(encoding="utf-8"))["identity"]["corpus"]["content"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,176 @@
+"""Evaluating on text that a run was not trained on: what counts as such, and that all of it is read."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from conftest import MakeConfig
+
+from bertlab.config import CorpusConfig, PretrainConfig
+from bertlab.data.assembly import PretrainingData
+from bertlab.data.fingerprints import share_text
+from bertlab.data.prepare import prepare
+from bertlab.data.schedule import plan_training
+from bertlab.data.store import TokenStore
+from bertlab.objectives import objective_of
+from bertlab.training.evaluate import evaluate
+from bertlab.training.other_text import is_other_text
+from bertlab.training.pretrain import pretrain
+from bertlab.training.run_folder import RunFolder
+
+TEXT = "Kola maru kola. Teni bado.\nMaru teni kola, bado maru.\n"
+
+
+@pytest.fixture
+def trained(make_config: MakeConfig) -> tuple[RunFolder, PretrainConfig]:
+    config = make_config(**{"budget.steps": 2})
+    run = RunFolder(pretrain(config))
+    return run, run.read_config()
+
+
+def on(config: PretrainConfig, **changes: object) -> PretrainConfig:
+    """The configuration with another corpus."""
+    return replace(config, corpus=replace(config.corpus, **changes))
+
+
+def store_of(run: RunFolder, config: PretrainConfig) -> TokenStore:
+    return prepare(config.corpus, replace(config.tokenizer, path=str(run.tokenizer)), config.paths, progress=False)
+
+
+def other(run: RunFolder, config: PretrainConfig) -> bool:
+    return is_other_text(run, config, store_of(run, config))
+
+
+def write(folder: Path, *texts: str) -> str:
+    folder.mkdir()
+    for number, text in enumerate(texts):
+        (folder / f"{number}.txt").write_text(text)
+    return str(folder)
+
+
+def copy_of(corpus: Path, folder: Path, files: int) -> str:
+    """The first files of a corpus, renamed."""
+    folder.mkdir()
+    for path in sorted(corpus.iterdir())[:files]:
+        shutil.copy(path, folder / f"copy of {path.name}")
+    return str(folder)
+
+
+class TestWhatIsOtherText:
+    def test_by_content_and_not_by_name(self, trained: tuple[RunFolder, PretrainConfig], corpus: Path, tmp_path: Path) -> None:
+        run, config = trained
+        assert not other(run, config)
+        assert not other(run, on(config, strict=True))
+        assert not other(run, on(config, path=copy_of(corpus, tmp_path / "copy", 20)))
+        part = copy_of(corpus, tmp_path / "part", 2)
+        assert not other(run, on(config, path=part))
+        (tmp_path / "part" / "new.txt").write_text(TEXT)
+        assert not other(run, on(config, path=part)), "two of its three files were trained on"
+        assert not other(run, on(config, kind="sentences", path=part)), "another reader, the same files"
+        new = write(tmp_path / "new", TEXT, TEXT * 2)
+        assert other(run, on(config, path=new))
+        mixture = CorpusConfig(
+            kind="mixture", sources={"a": CorpusConfig(kind="text", path=new), "b": CorpusConfig(kind="text", path=part)}
+        )
+        assert not other(run, replace(config, corpus=mixture))
+
+    def test_what_a_run_started_from_counts(
+        self,
+        trained: tuple[RunFolder, PretrainConfig],
+        make_config: MakeConfig,
+        corpus: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        first, config = trained
+        texts = write(tmp_path / "texts", *(TEXT * (number + 1) for number in range(4)))
+        further = RunFolder(pretrain(make_config(**{"corpus.path": texts, "init": first.name, "budget.steps": 2})))
+        assert not other(further, further.read_config())
+        assert not other(further, config), "the run that it started from was trained on this"
+        assert other(further, on(config, path=write(tmp_path / "new", TEXT * 9, TEXT * 8)))
+        capsys.readouterr()
+        shutil.rmtree(first.path)
+        assert other(further, config)
+        assert f"What {further.name} started from" in capsys.readouterr().err
+
+    def test_by_its_fingerprint_where_the_text_is_gone(
+        self, make_config: MakeConfig, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        place = copy_of(corpus, tmp_path / "gone", 20)
+        run = RunFolder(pretrain(make_config(**{"corpus.path": place, "budget.steps": 2})))
+        config = run.read_config()
+        shutil.rmtree(place)
+        capsys.readouterr()
+        assert not other(run, on(config, path=str(corpus)))
+        assert capsys.readouterr().err == ""
+        new = on(config, path=write(tmp_path / "new", TEXT, TEXT * 2))
+        assert other(run, new)
+        assert "is not here any more" in capsys.readouterr().err
+        run.result.unlink()
+        assert not other(run, new), "nothing says what it was trained on"
+
+    def test_files_are_shared_or_not(self, tmp_path: Path, make_config: MakeConfig) -> None:
+        paths = make_config().paths
+        one, two = (CorpusConfig(kind="text", path=write(tmp_path / name, text)) for name, text in (("one", TEXT), ("two", TEXT * 2)))
+        assert share_text(one, one, paths)
+        assert not share_text(one, two, paths)
+        assert not share_text(one, CorpusConfig(kind="builtin"), paths)
+        (tmp_path / "two" / "again.txt").write_text(TEXT)
+        assert share_text(one, two, paths)
+
+
+def test_every_word_of_other_text_is_read_and_only_the_held_out_ones_of_its_own(
+    make_config: MakeConfig, corpus: Path, tmp_path: Path
+) -> None:
+    config = make_config(**{"objective.kind": "ltr", "validation.sequences": 10**6})
+    store, objective = prepare(config.corpus, config.tokenizer, config.paths, progress=False), objective_of(config)
+    whole, held_out = (
+        PretrainingData(
+            store, config, plan_training(config), predict=objective.predict, pair=objective.pair, validation_alone=alone
+        ).validation_batches(24)
+        for alone in (True, False)
+    )
+    ordinary = set(store.vocabulary.ordinary.tolist())
+    read = Counter(token for batch in whole for token in batch.tokens.tolist() if token in ordinary)
+    assert read == Counter(token for token in store.tokens.tolist() if token in ordinary)
+    assert 0 < sum(len(batch.tokens) for batch in held_out) < sum(len(batch.tokens) for batch in whole) / 2
+
+
+class TestEvaluate:
+    def test_all_documents_of_other_text_and_the_held_out_ones_of_its_own(
+        self, trained: tuple[RunFolder, PretrainConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run, config = trained
+        capsys.readouterr()
+        own = evaluate(run.path, config)
+        out = capsys.readouterr().out
+        assert "held out, length 24" in out
+        assert "other text" not in out
+        new = on(config, path=write(tmp_path / "new", *(TEXT * (number + 1) for number in range(5))))
+        figures = evaluate(run.path, new)
+        out = capsys.readouterr().out
+        assert "other text than this run was trained on: all its documents are read (5)" in out
+        assert "other text, length 24" in out
+        assert "word frequencies of this text alone" in out
+        assert "nsp_accuracy" in figures[24]
+        assert figures != own
+
+    def test_next_sentences_are_left_out_of_a_single_document(
+        self, trained: tuple[RunFolder, PretrainConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run, config = trained
+        single = on(config, path=write(tmp_path / "single", TEXT * 20))
+        capsys.readouterr()
+        figures = evaluate(run.path, single)[24]
+        said = capsys.readouterr()
+        assert "nsp_accuracy" not in figures
+        assert figures["perplexity"] > 1
+        assert "Next-sentence accuracy is left out" in said.err
+        assert "next sentence" not in said.out
+        beside = on(config, path=write(tmp_path / "beside", TEXT * 20, "Kola.\n"))  # a word or two are no pair of segments
+        usable = [size for size in store_of(run, beside).document_offsets[1:] - store_of(run, beside).document_offsets[:-1] if size >= 2]
+        assert ("nsp_accuracy" in evaluate(run.path, beside)[24]) == (len(usable) == 2)
