@@ -28,7 +28,7 @@ class HeadConfig:
 class FeaturesConfig:
     """The feature-based approach (paper, section 5.3): frozen states, read by a BiLSTM of their own."""
 
-    kind: str = "none"  # none | embeddings | second_to_last | last | weighted_sum_last_4 | concat_last_4 | weighted_sum_all
+    kind: str = "none"  # none | embeddings | second_to_last | last | weighted_sum_last_4 | concat_last_4 | weighted_sum_all | concat_all
     hidden: int = 768  # of the BiLSTM, both directions together
     layers: int = 2
 

@@ -14,6 +14,7 @@ from bertlab.errors import UserError
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.models.architecture import Architecture
 from bertlab.models.size import flops_per_token
+from bertlab.models.task_checks import layers_of
 from bertlab.task_config import TaskConfig
 
 # Of an English example: tokens of all its sequences, and bytes of its row in a file.
@@ -76,7 +77,7 @@ def _in_file(task: TaskConfig) -> float:
 def _flops_on_top(config: FinetuneConfig, architecture: Architecture) -> float:
     """Training FLOPs a token of a BiLSTM on top."""
     if config.features.kind != "none":
-        states = 4 if config.features.kind == "concat_last_4" else 1
+        states = {"concat_last_4": 4, "concat_all": layers_of(architecture)}.get(config.features.kind, 1)
         return _bilstm(states * architecture.hidden, config.features.hidden // 2, config.features.layers)
     if config.head.bilstm:
         width = config.head.bilstm_hidden or architecture.hidden // 2

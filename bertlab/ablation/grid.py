@@ -8,8 +8,8 @@ rows:
   NAME: {label, pretrain: [overrides], finetune: [overrides], of: ROW, budget: 2, random: true, scales: [laptop], columns: [mnli],
          published_only: true}
 columns:
-  NAME: {label, task, metric, split, probe, probe_metric, finetune: [overrides], probe_finetune: [overrides]}
-  NAME: {label, held_out: perplexity, length: 128}
+  NAME: {label, task, metric, split, probe, probe_metric, finetune: [overrides], probe_finetune: [overrides], scales: [laptop]}
+  NAME: {label, held_out: perplexity, length: 128, scales: [laptop]}
 baseline: ROW                                random: {ROW: RANDOM ROW}, or false
 published: {ROW: {COLUMN: number}}
 seeds: {vary: both, count: 3, finetunings: 1}   points: [0.1, 0.5, 1.0]   show: mean
@@ -63,6 +63,7 @@ class Column:
     probe_finetune: tuple[str, ...] = ()  # with ``probe``
     held_out: str | None = None  # perplexity | accuracy | nsp_accuracy
     length: Length = None  # of the held-out sequences; None: the longest of the schedule
+    scales: tuple[str, ...] = ()  # where the column exists; empty: everywhere
     stands_for: tuple[str, ...] = ()  # of a probe that stands in: the columns of the file that it replaces
 
 

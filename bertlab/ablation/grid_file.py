@@ -15,8 +15,8 @@ from bertlab.tasks.metric_names import known_metrics
 
 _TOP = ("title", "source", "pretrain", "finetune", "rows", "columns", "baseline", "random", "published", "seeds", "points", "show")
 _ROW = ("label", "pretrain", "finetune", "of", "budget", "random", "scales", "columns", "published_only")
-_COLUMN = ("label", "task", "metric", "split", "probe", "probe_metric", "finetune", "probe_finetune")
-_HELD_OUT_COLUMN = ("label", "held_out", "length")
+_COLUMN = ("label", "task", "metric", "split", "probe", "probe_metric", "finetune", "probe_finetune", "scales")
+_HELD_OUT_COLUMN = ("label", "held_out", "length", "scales")
 _SEEDS = ("vary", "count", "finetunings")
 
 
@@ -63,7 +63,7 @@ class GridReader(Values):
             of=self.text(found, "of", f"{where}.of"),
             budget=self.positive(found, "budget", f"{where}.budget", 1.0),
             random=self.flag(found, "random", f"{where}.random"),
-            scales=self.names(found, "scales", f"{where}.scales"),
+            scales=self._scales(found, where),
             columns=self.names(found, "columns", f"{where}.columns"),
             published_only=self.flag(found, "published_only", f"{where}.published_only"),
         )
@@ -76,10 +76,7 @@ class GridReader(Values):
         return row
 
     def _check_rows(self, rows: Mapping[str, Row], columns: Mapping[str, Column]) -> None:
-        scales = {"smoke", "laptop", "gpu_hour", "gpu_day", "paper", *self.groups.get("scale", {})}
         for row in rows.values():
-            for scale in row.scales:
-                self.known(f"rows.{row.name}.scales", "scale", scale, scales)
             for column in row.columns:
                 self.known(f"rows.{row.name}.columns", "column", column, columns)
             if row.of is not None:
@@ -122,6 +119,15 @@ class GridReader(Values):
             self.known(f"random.{name}", "row", str(other), [*(row.name for row in rows.values() if row.random)])
         return {str(name): str(other) for name, other in found.items()}
 
+    def _scales(self, found: Mapping[str, Any], where: str) -> tuple[str, ...]:
+        """At which a row or a column exists; empty: at all."""
+        scales = self.names(found, "scales", f"{where}.scales")
+        for scale in scales:
+            self.known(
+                f"{where}.scales", "scale", scale, {"smoke", "laptop", "gpu_hour", "gpu_day", "paper", *self.groups.get("scale", {})}
+            )
+        return scales
+
     # Columns
 
     def _column(self, name: str, value: Any) -> Column:
@@ -148,6 +154,7 @@ class GridReader(Values):
             probe_metric=None if probe is None else self._probe_metric(found, where, probe, metric),
             finetune=self.words(found, "finetune", f"{where}.finetune", FINETUNE),
             probe_finetune=self.words(found, "probe_finetune", f"{where}.probe_finetune", FINETUNE),
+            scales=self._scales(found, where),
         )
 
     def _held_out_column(self, name: str, value: Mapping[str, Any]) -> Column:
@@ -161,6 +168,7 @@ class GridReader(Values):
             label=self.text(found, "label", f"{where}.label") or name,
             held_out=self.word(found, "held_out", f"{where}.held_out", HELD_OUT, HELD_OUT[0]),
             length=None if length == "last" else length,
+            scales=self._scales(found, where),
         )
 
     def _example_metric(self, found: Mapping[str, Any]) -> str:

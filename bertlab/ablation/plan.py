@@ -25,6 +25,8 @@ from bertlab.config import BudgetConfig, PretrainConfig
 from bertlab.data.schedule import plan_training
 from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FinetuneConfig
+from bertlab.models.architecture import Architecture
+from bertlab.models.task_checks import check_head, check_length, check_tuning
 from bertlab.schemas import FINETUNE, PRETRAIN, C, Schema
 from bertlab.task_config import TaskConfig
 from bertlab.training.identity import described_architecture, readable_name
@@ -129,9 +131,10 @@ class _Planner:
 
     def table(self, grid: Grid) -> _Table:
         """The rows of this scale with their pretrainings, and the columns that these data give."""
-        rows = {
-            name: row for name, row in grid.rows.items() if not row.published_only and (not row.scales or self.scale.name in row.scales)
-        }
+        rows = {name: row for name, row in grid.rows.items() if not row.published_only and self.exists(row)}
+        grid = replace(grid, columns={name: column for name, column in grid.columns.items() if self.exists(column)})
+        if not grid.columns:
+            raise UserError(f"{grid.path}: columns: none exists at scale={self.scale.name}: add one that does.")
         baseline = next((name for name in grid.baselines or (grid.baseline,) if name in rows), None)
         if baseline is None:
             raise UserError(f"{grid.path}: baseline: no row of that name exists at scale={self.scale.name}: add one that does.")
@@ -162,6 +165,10 @@ class _Planner:
             *measured.notes,
         ]
         return table
+
+    def exists(self, what: Row | Column) -> bool:
+        """Whether a row or a column is there at this scale."""
+        return not what.scales or self.scale.name in what.scales
 
     def shown_rows(self, grid: Grid, rows: Mapping[str, Row]) -> dict[str, Row]:
         """The rows to show: those that are run, those of the paper alone, and of the paper's others what it has published."""
@@ -247,10 +254,12 @@ class _Planner:
             if column.held_out is None
         }
         self.composer.prepare(FINETUNE, list(wanted.values()))
+        row_architectures = {name: architecture_of(row.config) for name, row in table.rows.items()}
         for (name, column), words in wanted.items():
             where = f"{table.grid.path}: rows.{name}, columns.{column}"
             config = self.composer.config(FINETUNE, words, where)
             _validate(FINETUNE, config, where)
+            _check_fits(config, row_architectures[name], where)
             self.check_split(table, column, config, where)
             own = {key_of_word(word) for word in (*self.settings.machine, *_COMPOSED_WITH)}
             table.finetunings[name, column] = (config, tuple(word for word in words if key_of_word(word) not in own))
@@ -494,6 +503,16 @@ class _Composer:
 def _validate(schema: Schema[C], config: C, where: str) -> None:
     try:
         schema.validate(config)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
+
+
+def _check_fits(config: FinetuneConfig, architecture: Architecture, where: str) -> None:
+    """Refuse what a row's model cannot do, before it is trained for hours."""
+    try:
+        check_head(config.task.kind, config.head, config.features, architecture)
+        check_tuning(config.tuning, config.features, architecture)
+        check_length(config.task.max_length, architecture, "the row's model")
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
 

@@ -4,9 +4,10 @@ kind                    states read
 embeddings              the embeddings' output, layer 0
 second_to_last          layer L - 1: of a model with one layer, the embeddings
 last                    layer L
-weighted_sum_last_4     layers L - 3 to L, or all there are of fewer; a learned weighted sum
+weighted_sum_last_4     layers L - 3 to L, so of a model with four layers or more; a learned weighted sum
 concat_last_4           the same, side by side
 weighted_sum_all        layers 1 to L; a learned weighted sum. As in the paper, the embeddings are no layer
+concat_all              the same, side by side
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from bertlab.files import written_atomically
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
 from bertlab.models.segments import at_least_fp32
-from bertlab.models.task_checks import FEATURES, layers_of
+from bertlab.models.task_checks import FEATURES, check_depth, layers_of
 
 FORMAT = 1  # of the files; a change of what the numbers mean needs a new one
 
@@ -51,12 +52,14 @@ def layers_read(kind: str, architecture: Architecture) -> range:
         "embeddings": range(1),
         "second_to_last": range(top - 1, top),
         "last": range(top, top + 1),
-        "weighted_sum_last_4": range(max(1, top - 3), top + 1),
-        "concat_last_4": range(max(1, top - 3), top + 1),
+        "weighted_sum_last_4": range(top - 3, top + 1),
+        "concat_last_4": range(top - 3, top + 1),
         "weighted_sum_all": range(1, top + 1),
+        "concat_all": range(1, top + 1),
     }
     if kind not in layers:
         raise unknown("kind of features", kind, [each for each in FEATURES if each != "none"])
+    check_depth(kind, architecture)
     return layers[kind]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bertlab.counting import counted
 from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FeaturesConfig, HeadConfig, TuningConfig
 from bertlab.models.architecture import Architecture
@@ -9,7 +10,8 @@ from bertlab.models.architecture import Architecture
 TASKS = ("classification", "regression", "choice", "tagging", "span")
 OF_A_SEQUENCE = ("classification", "regression", "choice")  # kinds whose examples are judged by a whole sequence
 POOLINGS = ("auto", "first", "last", "ends", "mean", "max", "mean_max")
-FEATURES = ("none", "embeddings", "second_to_last", "last", "weighted_sum_last_4", "concat_last_4", "weighted_sum_all")
+FEATURES = ("none", "embeddings", "second_to_last", "last", "weighted_sum_last_4", "concat_last_4", "weighted_sum_all", "concat_all")
+FOUR_LAYERS = ("weighted_sum_last_4", "concat_last_4")  # the features that need as many
 FREEZES = ("none", "embeddings", "encoder")
 
 
@@ -33,7 +35,22 @@ def check_head(kind: str, head: HeadConfig, features: FeaturesConfig, architectu
     if architecture is not None and features.kind == "none" and not head.bilstm and head.convolution is None:
         _check_pooled_token(head, architecture)
     if architecture is not None and head.layers > layers_of(architecture):
-        raise UserError(f"head.layers={head.layers} asks for more states than the model's {layers_of(architecture)} layer(s).")
+        raise UserError(f"head.layers={head.layers} asks for more states than there are: the model has {_layers_in_words(architecture)}.")
+    if architecture is not None:
+        check_depth(features.kind, architecture)
+
+
+def check_depth(features: str, architecture: Architecture) -> None:
+    """Refuse features of more layers than the model has. Raises ``UserError``."""
+    if features in FOUR_LAYERS and layers_of(architecture) < 4:
+        raise UserError(
+            f"features={features} takes the states of four layers, and the model has {_layers_in_words(architecture)}: choose"
+            f" features={features.replace('last_4', 'all')}, which takes all there are."
+        )
+
+
+def _layers_in_words(architecture: Architecture) -> str:
+    return counted(layers_of(architecture), "layer")
 
 
 def _check_pooled_token(head: HeadConfig, architecture: Architecture) -> None:
@@ -77,6 +94,15 @@ def _check_features(head: HeadConfig) -> None:
             )
 
 
+def check_length(max_length: int, architecture: Architecture, whose: str) -> None:
+    """Refuse sequences that are longer than the position table of ``whose`` model. Raises ``UserError``."""
+    if architecture.backbone == "transformer" and max_length > architecture.positions:
+        raise UserError(
+            f"task.max_length={max_length} is longer than the position table of {whose}"
+            f" ({counted(architecture.positions, 'row')}): set task.max_length={architecture.positions} or less."
+        )
+
+
 def check_tuning(tuning: TuningConfig, features: FeaturesConfig, architecture: Architecture | None = None) -> None:
     """Refuse ways of training that contradict each other, or the model's depth where it is known. Raises ``UserError``."""
     if tuning.freeze not in FREEZES:
@@ -90,11 +116,11 @@ def check_tuning(tuning: TuningConfig, features: FeaturesConfig, architecture: A
         if tuning.freeze == "encoder" and key != "freeze":
             raise UserError(f"tuning.{key} contradicts tuning.freeze=encoder, where no layer is trained: leave one of the two out.")
     for key in ("frozen_layers", "reinit_layers"):
-        _check_depth(key, getattr(tuning, key), architecture)
+        _check_layers(key, getattr(tuning, key), architecture)
     if architecture is not None and tuning.reinit_layers and tuning.frozen_layers + tuning.reinit_layers > layers_of(architecture):
         raise UserError(
             f"tuning.frozen_layers={tuning.frozen_layers} and tuning.reinit_layers={tuning.reinit_layers} overlap in a model of "
-            f"{layers_of(architecture)} layer(s): a layer that starts anew must be trained."
+            f"{_layers_in_words(architecture)}: a layer that starts anew must be trained."
         )
 
 
@@ -108,8 +134,8 @@ def _choices_on_layers(tuning: TuningConfig) -> list[str]:
     ]
 
 
-def _check_depth(key: str, count: int, architecture: Architecture | None) -> None:
+def _check_layers(key: str, count: int, architecture: Architecture | None) -> None:
     if count < 0:
         raise UserError(f"tuning.{key}={count} must not be negative.")
     if architecture is not None and count > layers_of(architecture):
-        raise UserError(f"tuning.{key}={count} is more than the model's {layers_of(architecture)} layer(s).")
+        raise UserError(f"tuning.{key}={count} is too many: the model has {_layers_in_words(architecture)}.")

@@ -104,16 +104,12 @@ def _check_metrics(config: FinetuneConfig, task: ChosenTask) -> None:
 
 def _check_fits(config: FinetuneConfig, pretrained: Pretrained, task: ChosenTask) -> None:
     """Refuse what this model cannot do. Raises ``UserError``."""
-    from bertlab.models.task_checks import check_head, check_tuning
+    from bertlab.models.task_checks import check_head, check_length, check_tuning
 
     architecture = pretrained.architecture
     check_head(config.task.kind, config.head, config.features, architecture)
     check_tuning(config.tuning, config.features, architecture)
-    if architecture.backbone == "transformer" and config.task.max_length > architecture.positions:
-        raise UserError(
-            f"task.max_length={config.task.max_length} is longer than the position table of {pretrained.name}"
-            f" ({architecture.positions} rows): set task.max_length={architecture.positions} or less."
-        )
+    check_length(config.task.max_length, architecture, pretrained.name)
     if architecture.backbone != "cbow" and architecture.segments < 2 and _has_pairs(task):
         raise UserError(
             f"task={config.task.name} has sequences of two parts, and {pretrained.name} knows one segment only: take another model."

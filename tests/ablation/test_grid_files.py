@@ -80,6 +80,7 @@ class TestMistakes:
             ({"columns": {"p": {"held_out": "perplexty"}}}, ["columns.p.held_out", "perplexity"]),
             ({"columns": {"p": {"held_out": "perplexity", "length": "long"}}}, ["columns.p.length", "'long'"]),
             ({"columns": {"p": {"held_out": "perplexity", "metric": "f1"}}}, ["columns.p", "'metric'"]),
+            ({"columns": {"p": {"held_out": "perplexity", "scales": ["laptob"]}}}, ["columns.p.scales", "'laptob'", "laptop"]),
             ({"columns": {}}, ["columns", "is empty"]),
             ({"rows": None}, ["rows", "is empty"]),
             ({"baseline": None}, ["baseline", "is missing", "baseline: one"]),
@@ -209,7 +210,8 @@ class TestPublished:
     def test_masking(self, paper: dict[str, Any]) -> None:
         grid = load_grid("table8")
         theirs = [numbers for _, _, _, *numbers in paper["table8_masking"]["rows"]]
-        assert [list(grid.published[row].values()) for row in grid.rows] == theirs
+        for features in ("ner_features", "ner_features_all"):  # one column of the paper at all scales
+            assert [[grid.published[row][column] for column in ("mnli", "ner", features)] for row in grid.rows] == theirs
         labels = [" / ".join(map(str, rates)) for *rates, _, _, _ in paper["table8_masking"]["rows"]]
         assert [row.label for row in grid.rows.values()] == labels
 

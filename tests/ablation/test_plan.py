@@ -404,6 +404,20 @@ class TestRefusals:
         with pytest.raises(UserError, match=r"rows.crf, columns.c: .*crf"):
             plan([written(tmp_path, rows=rows)], settings)
 
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ("head=last_4_layers", "head.layers=4 asks for more states than there are: the model has 2 layers"),
+            ("features=concat_last_4", "features=concat_last_4 takes the states of four layers, and the model has 2 layers"),
+            ("tuning.reinit_layers=3", "tuning.reinit_layers=3 is too many"),
+            ("task.max_length=2048", "task.max_length=2048 is longer than the position table of the row's model"),
+        ],
+    )
+    def test_what_a_row_s_model_cannot_do(self, settings: Settings, tmp_path: Path, words: str, said: str) -> None:
+        rows = {**CONTENT["rows"], "deep": {"pretrain": ["objective=mlm"], "finetune": [words]}}
+        with pytest.raises(UserError, match=f"rows.deep, columns.c: {said}"):
+            plan([written(tmp_path, rows=rows)], settings)
+
     def test_a_baseline_that_the_scale_lacks(self, settings: Settings, tmp_path: Path) -> None:
         rows = {**CONTENT["rows"], "one": {"pretrain": ["objective=mlm"], "scales": ["paper"]}}
         with pytest.raises(UserError, match="baseline"):
@@ -426,6 +440,14 @@ def test_rows_of_other_scales_are_shown_by_what_is_published(paper: Plan) -> Non
     assert rows["l24_h1024_a16"].published_only
     assert not rows["l2_h128_a2"].published_only
     assert paper.tables["table6"].grid.baseline == "l2_h128_a2"
+
+
+def test_columns_of_other_scales_are_not_there(settings: Settings, tmp_path: Path) -> None:
+    columns = {**CONTENT["columns"], "large": {"task": "sentence_order", "metric": "accuracy", "scales": ["paper"]}}
+    assert list(plan([written(tmp_path, columns=columns)], settings).tables["mine"].grid.columns) == ["c"]
+    assert list(plan([written(tmp_path, columns=columns)], replace(settings, scale="paper")).tables["mine"].grid.columns) == ["c", "large"]
+    with pytest.raises(UserError, match="columns: none exists at scale=smoke"):
+        plan([written(tmp_path, columns={"large": columns["large"]})], settings)
 
 
 def test_fine_tunings_are_those_of_the_verb(paper: Plan) -> None:

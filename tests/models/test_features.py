@@ -33,14 +33,20 @@ def test_which_layers_are_read() -> None:
         (12, "weighted_sum_last_4", [9, 10, 11, 12]),
         (12, "concat_last_4", [9, 10, 11, 12]),
         (12, "weighted_sum_all", list(range(1, 13))),
-        (2, "concat_last_4", [1, 2]),
-        (1, "weighted_sum_last_4", [1]),
+        (12, "concat_all", list(range(1, 13))),
+        (4, "concat_last_4", [1, 2, 3, 4]),
+        (2, "concat_all", [1, 2]),
         (1, "second_to_last", [0]),
     ):
         assert list(layers_read(kind, Architecture(layers=layers))) == expected
     assert list(layers_read("weighted_sum_all", Architecture(layers=12, backbone="cbow"))) == [1]
     with pytest.raises(UserError, match="last"):
         layers_read("lats", Architecture())
+    for kind, whole in (("concat_last_4", "concat_all"), ("weighted_sum_last_4", "weighted_sum_all")):
+        with pytest.raises(UserError, match=f"the model has 3 layers: choose features={whole}"):
+            layers_read(kind, Architecture(layers=3))
+        with pytest.raises(UserError, match="the model has 1 layer:"):
+            layers_read(kind, Architecture(layers=12, backbone="cbow"))
 
 
 @pytest.mark.parametrize("kind", TASKS)
@@ -101,7 +107,7 @@ def kept(
 
 
 @pytest.mark.parametrize("kind", TASKS)
-@pytest.mark.parametrize("features", ["embeddings", "weighted_sum_last_4", "concat_last_4"])
+@pytest.mark.parametrize("features", ["embeddings", "weighted_sum_all", "concat_all"])
 def test_features_from_disk_are_the_models_own(features: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = task_model(toy_model(), kind, features).eval()
     whole = toy_task_batch(kind, LENGTHS)

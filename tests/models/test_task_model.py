@@ -134,7 +134,7 @@ def test_the_pooled_state_has_seen_every_word(objective: str, backbone: tuple[st
                 assert not torch.equal(model.outputs(batch).logits, model.outputs(changed).logits)
 
 
-@pytest.mark.parametrize("features", ["none", "weighted_sum_last_4"])
+@pytest.mark.parametrize("features", ["none", "weighted_sum_all"])
 @pytest.mark.parametrize("kind", TASKS)
 def test_the_gradients_of_micro_batches_add_up_to_the_whole_batch(kind: str, features: str) -> None:
     lengths = [9, 24, 1, 13, 24, 2, 7, 5, 12, 3]
@@ -335,8 +335,11 @@ def test_a_head_that_cannot_be_is_refused_in_a_sentence() -> None:
         ("classification", {"convolution": 3}, "last", "features"),
         ("classification", {"layers": 2}, "last", "features"),
         ("classification", {}, "lst", "last"),
+        ("classification", {}, "concat_last_4", "has 2 layers: choose features=concat_all"),
+        ("tagging", {}, "weighted_sum_last_4", "has 2 layers: choose features=weighted_sum_all"),
         ("parsing", {}, "none", "kind of task"),
     ):
         with pytest.raises(UserError, match=word):
             task_model(toy_model(), kind, features, **head)
-    assert set(FEATURES) == {"none", "embeddings", "second_to_last", "last", "weighted_sum_last_4", "concat_last_4", "weighted_sum_all"}
+    kinds = {"embeddings", "second_to_last", "last", "weighted_sum_last_4", "concat_last_4", "weighted_sum_all", "concat_all"}
+    assert set(FEATURES) == {"none", *kinds}

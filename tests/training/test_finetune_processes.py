@@ -108,7 +108,7 @@ def rows_of(config: FinetuneConfig) -> list[dict[str, Any]]:
         ("classification", {"tuning.batch": 4}),  # the last batch of an epoch has a single example: one rank stands by
         ("tagging", {"tuning.gradual": True}),
         ("span", {"head.bilstm": True}),
-        ("choice", {"features.kind": "concat_last_4", "features.hidden": 8}),
+        ("choice", {"features.kind": "concat_all", "features.hidden": 8}),
     ],
     ids=["classification", "tagging", "span", "choice"],
 )
