@@ -41,6 +41,16 @@ def find_files(task: TaskConfig) -> dict[str, Path]:
     raise UserError(f"task={task.name}: {root} holds none of its files: {_expected(task, list(task.files))}.{_hint(root, task)}")
 
 
+def training_file(task: TaskConfig) -> str:
+    """Where the training examples stand, in words."""
+    if task.format == "probe":
+        return f"task={task.name}"
+    if task.format == "huggingface":
+        return f"task.dataset={task.dataset}"
+    found = find_files(task)
+    return str(found.get("train") or found.get("dev") or f"task={task.name}")
+
+
 def missing_split(task: TaskConfig, split: str, found: dict[str, Path]) -> UserError:
     """The error for a split that has no file beside those that were ``found``."""
     if split not in task.files:

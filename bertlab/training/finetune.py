@@ -67,6 +67,7 @@ def prepare_ingredients(config: FinetuneConfig) -> Ingredients:
     for note in task.data.notes if process_rank() == 0 else ():
         say(note)
     _check_labels(config, task)
+    _refuse_single_label(config, task)
     _check_metrics(config, task)
     from bertlab.interop.pretrained import load_pretrained
     from bertlab.training.finetune_model import architecture_of
@@ -86,6 +87,26 @@ def _check_labels(config: FinetuneConfig, task: ChosenTask) -> None:
         if unknown:
             hint = "task.columns.label (or answer, tags)" if split == "train" else "another split first in task.evaluate"
             raise UserError(f"Of {unknown:,} examples of {split} it is not known what is right: name {hint}.")
+
+
+def _refuse_single_label(config: FinetuneConfig, task: ChosenTask) -> None:
+    """Who has met one label alone gives it to everything, and is always right where there is no other. Raises ``UserError``."""
+    from bertlab.tasks.discovery import training_file
+    from bertlab.tasks.predictions import gold_of
+
+    if config.task.kind not in ("classification", "tagging"):
+        return
+    found = [gold_of(example, task.data.labels) for example in task.data.splits["train"]]
+    used = set(found) if config.task.kind == "classification" else {tag for tags in found for tag in tags}
+    if len(used) > 1:
+        return
+    column = "label" if config.task.kind == "classification" else "tags"
+    taken = " that are taken" if any(why.startswith("train") for why in task.left_out) else ""
+    fewer = f"raise tuning.train_examples={config.tuning.train_examples}, " if config.tuning.train_examples is not None else ""
+    raise UserError(
+        f"{training_file(config.task)}: all training examples{taken} are labelled {used.pop()!r}, so there is nothing to tell apart:"
+        f" {fewer}give examples of another label, or name the right column in task.columns.{column}."
+    )
 
 
 def _check_metrics(config: FinetuneConfig, task: ChosenTask) -> None:

@@ -308,6 +308,14 @@ class TestModel:
                 "The examples of dev have no metric 'f1': choose task.metrics from accuracy, matthews, macro_f1",
             ),
             ({"tuning.min_words": 100}, "No training example has at least 100 words"),
+            (
+                {"task.files": {"train": ["one.jsonl"], "dev": ["dev.jsonl"]}},
+                r"one.jsonl: all training examples are labelled 'good', so there is nothing to tell apart: give examples",
+            ),
+            (
+                {"task.files": {"train": ["one.jsonl"], "dev": ["dev.jsonl"]}, "tuning.train_examples": 2},
+                r"all training examples that are taken are labelled 'good', .*: raise tuning.train_examples=2",
+            ),
             ({"trainer.accelerator": "gpu"}, "finds no GPU"),
         ],
         ids=str,
@@ -325,6 +333,8 @@ class TestModel:
         folder = Path(str(tasks["classification"].path))
         third = '{"text": "it was a meal", "label": "neither"}\n'
         (folder / "three.jsonl").write_text((folder / "train.jsonl").read_text() + third)
+        rows = (folder / "train.jsonl").read_text().splitlines(keepends=True)
+        (folder / "one.jsonl").write_text("".join(row for row in rows if '"good"' in row))
         with pytest.raises(UserError, match=said):
             finetune(make_finetuning(tmp_path, tasks["classification"], checkpoint, **changes))
         assert not (tmp_path / "runs").exists()
@@ -335,6 +345,14 @@ class TestModel:
         changes = {"task.no_answer": True, "task.metrics": ["no_answer_f1"]}
         with pytest.raises(UserError, match="The examples of dev have no metric 'no_answer_f1'"):
             finetune(make_finetuning(tmp_path, tasks["span"], checkpoint, **changes))
+
+    def test_tags_that_are_all_alike_are_refused(self, tmp_path: Path, checkpoint: Path) -> None:
+        task = write_task(tmp_path / "task", "tagging")
+        rows = [json.loads(row) for row in (tmp_path / "task" / "train.jsonl").read_text().splitlines()]
+        plain = "".join(json.dumps({**row, "tags": ["O"] * len(row["words"])}) + "\n" for row in rows)
+        (tmp_path / "task" / "train.jsonl").write_text(plain)
+        with pytest.raises(UserError, match=r"all training examples are labelled 'O'.*task.columns.tags"):
+            finetune(make_finetuning(tmp_path, task, checkpoint))
 
     def test_pairs_need_a_second_segment(self, tmp_path: Path, tasks: dict[str, TaskConfig]) -> None:
         one = write_checkpoint(tmp_path / "one_segment", segments=1)
