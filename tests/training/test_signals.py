@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from bertlab.training.signals import StopRequest
 
 TWICE = """
@@ -18,13 +20,25 @@ with StopRequest() as stop:
 """
 
 
-def test_the_first_signal_is_noted_and_the_old_handlers_come_back() -> None:
-    before = signal.getsignal(signal.SIGTERM)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_the_first_signal_is_noted_and_the_old_handlers_come_back(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
     with StopRequest() as stop:
         assert stop.signum == 0
-        os.kill(os.getpid(), signal.SIGTERM)
-        assert stop.signum == signal.SIGTERM
-    assert signal.getsignal(signal.SIGTERM) == before
+        os.kill(os.getpid(), number)
+        assert stop.signum == number
+    assert signal.getsignal(number) == before
+
+
+def test_what_nohup_has_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with StopRequest() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.signum == 0
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_the_second_one_ends_at_once() -> None:
