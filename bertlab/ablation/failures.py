@@ -6,13 +6,13 @@ import re
 import signal
 
 from bertlab.ablation.graph import PRETRAIN
+from bertlab.training.memory import RAN_OUT, SIGNS
 
 MOST_LINES = 8
 
 _COLORS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _SENTENCE = re.compile(r"^bertlab: (?!warning: |job \d+ of )(?P<sentence>.*)$")
 _PROGRESS = re.compile(r"^(step [\d,]+ \(\d+%\) · |[\w ]+: \d+%, [\d.]+ MB/s, |wandb: )")
-_OUT_OF_MEMORY = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory|\bMemoryError\b|bad_alloc", re.IGNORECASE)
 
 
 def reason_of(code: int, log: str, kind: str) -> str:
@@ -22,10 +22,12 @@ def reason_of(code: int, log: str, kind: str) -> str:
         return f"It was killed (SIGKILL), which is what a system does when its memory runs out: {_what_to_lower(kind)}."
     if code < 0:
         return f"It was ended by {signal_name(-code)}{_after(said)}"
-    if code in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+    if code - 128 in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         return f"It was stopped from outside ({signal_name(code - 128)}); its state is saved, and the same command goes on from there."
-    if _OUT_OF_MEMORY.search(said):
-        return f"{said}\nThe memory ran out: {_what_to_lower(kind)}."
+    if said.startswith(RAN_OUT):  # what to lower in the run is said; what a grid can do is not
+        return f"{said}\nFewer runs at once (--jobs) leave more memory to each."
+    if SIGNS.search(said):
+        return f"{said}\n{RAN_OUT}: {_what_to_lower(kind)}."
     return said or f"It ended with exit code {code} and said nothing."
 
 

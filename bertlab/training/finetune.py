@@ -13,6 +13,7 @@ from bertlab.finetune_config import FinetuneConfig
 from bertlab.training.devices import check_devices
 from bertlab.training.finetune_identity import finetune_folder_of, finetuning_identity
 from bertlab.training.identity import Identity, hash8
+from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import ProgressDisplay, say
 from bertlab.training.run_folder import RunFolder
 from bertlab.training.running import bad_ends_told, fit, process_rank, train_once
@@ -46,17 +47,25 @@ def finetune(config: FinetuneConfig) -> Path:
     Raises:
         UserError: the task, the checkpoint or their combination cannot be used, or another process trains this run.
         RunFailed: the numbers stopped making sense, now or in an earlier call.
-        Interrupted: SIGINT or SIGTERM came; the state is saved.
+        Interrupted: a signal asked to stop (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1); the state is saved.
     """
     check_devices(config.trainer)
     if config.submission:
         _splits_to_submit(config)  # what cannot be submitted is said before hours of training, not after
     ingredients = prepare_ingredients(config)
     run = finetune_folder_of(Path(config.paths.runs), config, ingredients.pretrained, ingredients.identity)
-    folder = train_once(run, lambda: _train(ingredients, run))
+    with memory_told(_at_once(ingredients)):
+        folder = train_once(run, lambda: _train(ingredients, run))
     if config.submission and process_rank() == 0:
         _submit(ingredients, run)
     return folder
+
+
+def _at_once(ingredients: Ingredients) -> AtOnce:
+    tuning, norm = ingredients.config.tuning, ingredients.pretrained.architecture.norm
+    on_a_device = -(-tuning.batch // ingredients.config.trainer.devices)
+    count = min(on_a_device, tuning.micro or on_a_device)
+    return AtOnce("tuning.micro", count, "examples", norm == "batch", "a smaller checkpoint or a shorter task.max_length")
 
 
 def prepare_ingredients(config: FinetuneConfig) -> Ingredients:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.config import PretrainConfig
 from bertlab.files import write_json
-from bertlab.training.devices import check_devices, check_memory
+from bertlab.training.devices import check_devices, check_memory, sequences_at_once
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of
+from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import duration, say
 from bertlab.training.run_folder import RunFolder
 from bertlab.training.running import bad_ends_told, fit, process_rank, train_once
@@ -50,13 +51,21 @@ def pretrain(config: PretrainConfig) -> Path:
     Raises:
         UserError: the configuration or the corpus cannot be used, the devices are not there, or another process trains this run.
         RunFailed: the numbers stopped making sense, now or in an earlier call.
-        Interrupted: SIGINT or SIGTERM came; the state is saved.
+        Interrupted: a signal asked to stop (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1); the state is saved.
     """
     check_devices(config.trainer)
     check_memory(config)
     ingredients = prepare_ingredients(config)
     run = run_folder_of(config, ingredients.identity)
-    return train_once(run, lambda: _train(ingredients, run))
+    with memory_told(_at_once(config, ingredients.plan)):
+        return train_once(run, lambda: _train(ingredients, run))
+
+
+def _at_once(config: PretrainConfig, plan: TrainingPlan) -> AtOnce:
+    """What the stage that needs the most memory works on at once."""
+    largest = max(plan.stages, key=lambda stage: sequences_at_once(config, stage.sequences) * stage.length)
+    count = sequences_at_once(config, largest.sequences)
+    return AtOnce("batch.micro", count, "sequences", config.norm.kind == "batch", "a smaller model or a shorter batch.length")
 
 
 def prepare_ingredients(config: PretrainConfig) -> Ingredients:
