@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import Dataset
 
 from bertlab.data.batches import StepBatch
 from bertlab.data.schedule import Stage, TrainingPlan
+from bertlab.training.worker_batches import worker_batches
 
 if TYPE_CHECKING:
     from bertlab.data.assembly import PretrainingData
@@ -57,18 +58,12 @@ class StepLoader(Generic[B]):
 
     def _batches(self) -> Iterator[B]:
         if self._workers == 0:
-            made = map(self._steps.__getitem__, self.keys())
-            return (batch.pin_memory() for batch in made) if self._pinned else made
-        return iter(
-            DataLoader(
-                self._steps,
-                batch_size=None,
-                sampler=self.keys(),
-                num_workers=self._workers,
-                pin_memory=self._pinned,
-                prefetch_factor=4,
-            )
-        )
+            return self._made_here(self.keys())
+        return worker_batches(self._steps, self.keys(), self._workers, pinned=self._pinned, made_here=self._made_here)
+
+    def _made_here(self, keys: Iterable[Any]) -> Iterator[B]:
+        made = map(self._steps.__getitem__, keys)
+        return (batch.pin_memory() for batch in made) if self._pinned else made
 
 
 class StageLoader(StepLoader[StepBatch]):
