@@ -11,12 +11,23 @@ from typing import IO, Any
 
 
 @contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Have an ``OSError`` of the block say that it is about ``path``: of a file that is open already the system names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+@contextmanager
 def written_atomically(path: Path) -> Iterator[IO[bytes]]:
     """A binary file to write to; it appears as ``path`` when the block ends without an exception, and never in part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with temporary.open("wb") as file:
+        with naming(path), temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -229,8 +230,16 @@ class Bookkeeping(lightning.Callback):
     # Ending
 
     def teardown(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
-        """Give the terminal and the signals back and close the files, also after an exception."""
+        """Give the terminal and the signals back and close the files."""
         self.stop.__exit__(None, None, None)
         for closing in ("display", "rows", "speed_rows"):
             if hasattr(self, closing):
                 getattr(self, closing).close()
+
+    def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException) -> None:
+        """The same where the training ends by an exception, which is the one to be told."""
+        self.stop.__exit__(None, None, None)
+        for closing in ("display", "rows", "speed_rows"):
+            if hasattr(self, closing):
+                with suppress(OSError):  # what could not be written cannot be flushed either
+                    getattr(self, closing).close()

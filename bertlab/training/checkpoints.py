@@ -19,7 +19,7 @@ from safetensors.torch import save as serialised
 from torch import Tensor
 
 from bertlab.errors import UserError
-from bertlab.files import sync_folder, write_atomically
+from bertlab.files import naming, sync_folder, write_atomically
 
 NAME = re.compile(r"last-(\d+)-([0-9a-f]{16})\.ckpt")
 KEPT = 2
@@ -31,27 +31,34 @@ State = dict[str, Any]
 class _HashingFile:
     """Hashes what is written through it, so that the file need not be read again."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        """``path``: what an error of writing is about; PyTorch makes an error of its own of it, and it can only be told here."""
+        self._file, self._path = file, path
         self.digest = hashlib.sha256()
 
     def write(self, data: bytes) -> int:
         self.digest.update(data)
-        return self._file.write(data)
+        with naming(self._path):
+            return self._file.write(data)
 
     def flush(self) -> None:
-        self._file.flush()
+        with naming(self._path):
+            self._file.flush()
 
 
 def save_state(folder: Path, step: int, state: State) -> Path:
     """Save the complete ``state`` (of this ``FORMAT``) after ``step`` updates and delete all but the newest two; returns the file."""
     folder.mkdir(parents=True, exist_ok=True)
     temporary = folder / ".last.part"
-    with temporary.open("wb") as file:
-        hashing = _HashingFile(file)
-        torch.save({"format": FORMAT, **state}, hashing)  # type: ignore[arg-type]  # it writes and flushes: all that is asked of it
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with naming(folder), temporary.open("wb") as file:
+            hashing = _HashingFile(file, folder)
+            torch.save({"format": FORMAT, **state}, hashing)  # type: ignore[arg-type]  # it writes and flushes: all that is asked of it
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:  # a full disk most often: what could not be written whole must not fill the rest of it
+        temporary.unlink(missing_ok=True)
+        raise
     path = folder / f"last-{step:09d}-{hashing.digest.hexdigest()[:16]}.ckpt"
     os.replace(temporary, path)
     sync_folder(folder)

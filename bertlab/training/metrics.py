@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bertlab.files import naming
+
 Row = dict[str, Any]
 
 # What an objective counts in a micro-batch (``Outcome.sums``), then what an optimizer step adds.
@@ -76,24 +78,29 @@ class RowFile:
 
         A run that resumes at that step writes them anew, so the file ends as if it had never been interrupted.
         """
+        self._path = path
         self._file = path.open("ab")
         self._file.truncate(_bytes_until(path, keep_until))
 
     def append(self, row: Row) -> None:
         """Add a row and hand it to the system. JSON has no word for a number that is infinite or none: it is null."""
         plain = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
-        self._file.write((json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n").encode())
-        self._file.flush()
+        with naming(self._path):
+            self._file.write((json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n").encode())
+            self._file.flush()
 
     def sync(self) -> None:
         """Flush to the disk: a checkpoint must not be newer than the rows before it."""
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with naming(self._path):
+            self._file.flush()
+            os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Flush and close."""
-        self.sync()
-        self._file.close()
+        """Flush and close; the file is closed also where it cannot be flushed."""
+        try:
+            self.sync()
+        finally:
+            self._file.close()
 
 
 def read_rows(path: Path) -> list[Row]:
