@@ -70,14 +70,16 @@ def prepare(
     workers: int | None = None,
     progress: bool = True,
     say: Say = to_standard_error,
+    at_most: Callable[[int], None] = lambda documents: None,
 ) -> TokenStore:
     """The token store of ``corpus``, with its vocabulary; both are made first where they are not in the cache.
 
     ``workers`` processes work on it (None: one a core). ``say`` gets one line at a time: what was odd in the corpus, its size, whether
-    another process is waited for. Safe to call from several processes at once, and to interrupt and kill: what is done is kept.
+    another process is waited for. ``at_most`` is told how many documents the corpus has at most, as soon as that is known: it may refuse
+    them before hours of work. Safe to call from several processes at once, and to interrupt and kill: what is done is kept.
     UserError when the corpus has no text, a setting cannot be met, a process dies, or the disk is full.
     """
-    preparation = Preparation(corpus, tokenizer, paths, workers or available_cores(), progress, say)
+    preparation = Preparation(corpus, tokenizer, paths, workers or available_cores(), progress, say, at_most)
     try:
         return preparation.store()
     except KeyboardInterrupt:
@@ -103,6 +105,7 @@ class Preparation:
     workers: int
     progress: bool
     say: Say
+    at_most: Callable[[int], None] = lambda documents: None
 
     @cached_property
     def cache(self) -> Path:
@@ -188,7 +191,13 @@ class Preparation:
         """Where the text of a piece is kept once it has been read for the vocabulary."""
         return self.cache / "tokenizers" / f"{self.training_key}.{self.plan}.texts" / f"{number:06d}.jsonl"
 
+    def _tell_of_files(self) -> None:
+        """Each file of plain text is a document, so that their number is known before anything is read."""
+        if all(source.kind == "text" for source in sources_of(self.corpus).values()):
+            self.at_most(sum(len(piece.parts) for piece in self.pieces))
+
     def _train_vocabulary(self, path: Path) -> None:
+        self._tell_of_files()
         scratch = path.with_suffix(".sample")
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
@@ -205,10 +214,11 @@ class Preparation:
             SampleTask(piece, math.ceil(share * self.sizes[number]), scratch / f"{number:06d}.txt", self.text_of(number), lowercase)
             for number, piece in enumerate(self.pieces)
         ]
-        counted = self.work("Reading the corpus for the vocabulary", sample_piece, samples, self.sizes)
-        characters = merge_characters([counted[number] for number in range(len(samples))])
+        sampled = self.work("Reading the corpus for the vocabulary", sample_piece, samples, self.sizes)
+        characters = merge_characters([sampled[number].characters for number in range(len(samples))])
         if not len(characters.points):
             raise self.nothing(self._report_of_kept([sample.text for sample in samples]))
+        self.at_most(sum(each.documents for each in sampled.values()))
         self.say(f"Training a vocabulary of {size:,} entries …")
         alphabet = vocabulary_training.choose_alphabet(characters, size)
         training = TrainingTask([sample.path for sample in samples], alphabet, size, lowercase)
@@ -224,6 +234,7 @@ class Preparation:
         return report
 
     def _build(self, folder: Path, tokenizer: Path, vocabulary: Vocabulary) -> None:
+        self._tell_of_files()
         parts_folder = folder.with_name(f"{folder.name}.{self.plan}.parts")
         target = folder.with_name(f"{folder.name}.joining")
         for stale in (target, *parts_folder.glob(".*")):  # of a process that was killed
@@ -298,6 +309,7 @@ class Preparation:
     def _opened(self, folder: Path, new: bool) -> TokenStore:
         """The store in ``folder`` with the weights of this run's sources, after saying what is to be known of it."""
         store = TokenStore.open(folder)
+        self.at_most(store.documents)
         report = ReadingReport.from_dict(store.manifest["report"])
         wrong = ReadingReport(counts={p: n for p, n in report.counts.items() if p not in ASKED_FOR}, examples=report.examples)
         if self.corpus.strict and wrong.counts:

@@ -60,41 +60,51 @@ class Characters:
     continuing: NDArray[np.bool_]
 
 
-def sample_piece(task: SampleTask, progress: Callable[[int], None]) -> Characters:
+@dataclass(frozen=True)
+class Sampled:
+    """What a piece holds: the characters of its sample, and how many documents there are in all."""
+
+    characters: Characters
+    documents: int
+
+
+def sample_piece(task: SampleTask, progress: Callable[[int], None]) -> Sampled:
     """Write the sample of one piece and count its characters; the work of one process."""
     counter = CharacterCounter()
     clean = normalizer(task.lowercase)
+    texts, documents = _sample_texts(task, progress)
     with task.path.open("w", encoding="utf-8", newline="\n") as file:
-        for text in _batches(_sample_texts(task, progress)):
+        for text in _batches(texts):
             normalized = OVERLONG.sub(" ", clean.normalize_str(text).replace("\n", " ")) + "\n"
             counter.add(normalized)
             file.write(normalized)
-    return counter.result()
+    return Sampled(counter.result(), documents)
 
 
-def _sample_texts(task: SampleTask, progress: Callable[[int], None]) -> list[str]:
-    """The texts of the sample, of ``share`` characters at most; the piece is kept if they are all of it."""
+def _sample_texts(task: SampleTask, progress: Callable[[int], None]) -> tuple[list[str], int]:
+    """The texts of the sample, of ``share`` characters at most, and the documents of the piece; it is kept if they are all of it."""
     report = ReadingReport(strict=task.piece.corpus.strict)
-    documents, stride = _spread_sample(read(task.piece, report), task.share, progress)
+    documents, stride, count = _spread_sample(read(task.piece, report), task.share, progress)
     texts = [" ".join(document.blocks) for document in documents]
     if len(texts) == 1:
         texts = [texts[0][: task.share]]
     if stride == 1:
         keep_text(task.text, documents, report)
-    return texts
+    return texts, count
 
 
-def _spread_sample(documents: Iterable[Document], share: int, progress: Callable[[int], None]) -> tuple[list[Document], int]:
-    """Every k-th of the documents, of about ``share`` characters at most (or a single one of them), and k.
+def _spread_sample(documents: Iterable[Document], share: int, progress: Callable[[int], None]) -> tuple[list[Document], int, int]:
+    """Every k-th of the documents, of about ``share`` characters at most (or a single one of them), k, and how many there are in all.
 
     Every document at first; whenever the share is exceeded, every second one of those kept goes, and from then on half as many come.
     """
     kept: list[Document] = []
     lengths: list[int] = []
-    total, stride = 0, 1
+    total, stride, count = 0, 1, 0
     for number, document in enumerate(documents):
         length = sum(map(len, document.blocks))
         progress(length)
+        count += 1
         if number % stride:
             continue
         kept.append(document)
@@ -104,7 +114,7 @@ def _spread_sample(documents: Iterable[Document], share: int, progress: Callable
             # The numbers of those kept are the multiples of the stride.
             kept, lengths, stride = kept[::2], lengths[::2], stride * 2
             total = sum(lengths)
-    return kept, stride
+    return kept, stride, count
 
 
 def _batches(texts: list[str]) -> Iterator[str]:

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertlab.config import PretrainConfig
+from bertlab.counting import counted
+from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.training.devices import check_devices, check_memory, sequences_at_once
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of
@@ -76,7 +78,14 @@ def prepare_ingredients(config: PretrainConfig) -> Ingredients:
     from bertlab.objectives import objective_of
 
     plan = plan_training(config)
-    store = prepare(config.corpus, config.tokenizer, config.paths, progress=config.trainer.progress, say=say)
+    store = prepare(
+        config.corpus,
+        config.tokenizer,
+        config.paths,
+        progress=config.trainer.progress,
+        say=say,
+        at_most=lambda documents: _refuse_few(config, documents),
+    )
     architecture = Architecture.of(config, store.vocabulary.size)
     pretrained = None
     if config.init is not None:
@@ -96,6 +105,21 @@ def prepare_ingredients(config: PretrainConfig) -> Ingredients:
         init=None if pretrained is None else pretrained.fingerprint,
     )
     return Ingredients(config, plan, store, architecture, objective, identity, pretrained)
+
+
+def _refuse_few(config: PretrainConfig, documents: int) -> None:
+    """Refuse a corpus of so few documents that some cannot be trained and others validated on. Raises ``UserError``."""
+    corpus, objective = config.corpus, config.objective.kind
+    least, why, otherwise = 2, "one to train on and one to validate on", ""
+    if objective == "mlm_nsp":
+        least, otherwise = 4, ", or choose objective=mlm"
+        why = "two to train on and two to validate on, since false next sentences come from another document"
+    if documents < least:
+        raise UserError(
+            f"{f'corpus.path={corpus.path}' if corpus.path else f'corpus={corpus.kind}'} has {counted(documents, 'document')}, and"
+            f" objective={objective} takes {least} at least, {why}: give more documents (under corpus=text each file is one, under"
+            f" corpus=sentences blank lines part them){otherwise}."
+        )
 
 
 def _train(ingredients: Ingredients, run: RunFolder) -> None:

@@ -190,6 +190,32 @@ def test_vocabulary_of_a_large_corpus_comes_of_a_bounded_sample(
     assert 50_000 < sum(sampled) < 110_000
 
 
+def test_the_number_of_documents_is_told_as_soon_as_it_is_known(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    for number in range(3):
+        (tmp_path / f"{number}.txt").write_text("the cat sat.\n\nthe dog ran, the cat ran.\n")
+
+    def refusing(documents: int) -> None:
+        told.append(documents)
+        raise UserError("too few")
+
+    def told_of(kind: str, tokenizer: TokenizerConfig, cache: Path) -> list[int]:
+        told.clear()
+        with pytest.raises(UserError, match="too few"):
+            prepare(
+                CorpusConfig(kind=kind, path=f"{tmp_path}/*.txt"), tokenizer, PathsConfig(cache=str(cache)), workers=1, at_most=refusing
+            )
+        return told
+
+    told: list[int] = []
+    assert told_of("text", TokenizerConfig(vocab_size=60), tmp_path / "files") == [3]  # a document a file: nothing is read for it
+    assert not list((tmp_path / "files").rglob("*.json*"))
+    assert told_of("sentences", TokenizerConfig(vocab_size=60), tmp_path / "blank lines") == [6]
+    assert not list((tmp_path / "blank lines" / "tokenizers").glob("*.json"))  # it was read, and no vocabulary was trained
+    assert told_of("sentences", vocab, tmp_path / "given") == [6]
+    prepare(CorpusConfig(kind="sentences", path=f"{tmp_path}/*.txt"), vocab, PathsConfig(cache=str(tmp_path / "given")), workers=1)
+    assert told_of("sentences", vocab, tmp_path / "given") == [6]  # also of a store that is there
+
+
 def test_repetitions_are_warned_of_and_can_be_left_out(tmp_path: Path, vocab: TokenizerConfig) -> None:
     documents = [f"{a} {b}\nthe same line" for a in "abcdef" for b in "uvw"]
     (tmp_path / "text").write_text("\n\n".join(documents + documents[:4]))

@@ -198,7 +198,8 @@ def sampled(tmp_path: Path, text: str, lowercase: bool = True, share: int = 1 <<
     source = tmp_path / "source.txt"
     source.write_text(text, encoding="utf-8")
     piece = Piece("sentences", CorpusConfig(kind="sentences", path=str(source)), (Part(str(source)),))
-    characters = sample_piece(SampleTask(piece, share, tmp_path / "sample.txt", tmp_path / "kept.jsonl", lowercase), lambda _: None)
+    task = SampleTask(piece, share, tmp_path / "sample.txt", tmp_path / "kept.jsonl", lowercase)
+    characters = sample_piece(task, lambda _: None).characters
     return tmp_path / "sample.txt", characters
 
 

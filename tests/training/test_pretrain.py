@@ -264,6 +264,29 @@ def test_a_run_that_another_process_has_just_finished(
     assert not folder.metrics.exists()
 
 
+@pytest.mark.parametrize(
+    ("documents", "objective", "said"),
+    [
+        (3, "mlm_nsp", r"has 3 documents, and objective=mlm_nsp takes 4 at least, .*, or choose objective=mlm\."),
+        (1, "mlm", r"has 1 document, and objective=mlm takes 2 at least, one to train on"),
+        (1, "ltr", r"has 1 document, and objective=ltr takes 2 at least"),
+    ],
+)
+def test_too_few_documents_are_told_before_a_vocabulary_is_trained(
+    documents: int, objective: str, said: str, make_config: MakeConfig, tmp_path: Path
+) -> None:
+    (tmp_path / "few").mkdir()
+    for number in range(documents):
+        (tmp_path / "few" / f"{number}.txt").write_text("It is a long text. It has sentences.\n" * (number + 2))
+    cache = tmp_path / "own cache"
+    changes = {"corpus.path": str(tmp_path / "few"), "objective.kind": objective, "paths.cache": str(cache), "budget.steps": 2}
+    with pytest.raises(UserError, match=said):
+        pretrain(make_config(**changes))
+    assert not list(cache.rglob("*.json"))
+    (tmp_path / "few" / "more.txt").write_text("It is another text. It has sentences.\n" * 9)
+    pretrain(make_config(**changes))
+
+
 def test_missing_gpus_are_told_before_anything_is_prepared(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     config = make_config(**{"trainer.accelerator": "gpu", "corpus.path": "/nowhere"})
