@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 from bertlab.config import CorpusConfig
 from bertlab.data.documents import Document, ReadingReport
+from bertlab.data.hub import open_dataset
 from bertlab.data.lines import Part
 from bertlab.data.records import document_of, missing_column, texts_of
 from bertlab.errors import UserError, unknown
@@ -41,17 +41,7 @@ def rows_of(corpus: CorpusConfig) -> Any:
 
 @lru_cache(maxsize=4)  # a process reads many parts of one data set
 def _open(path: str, subset: str | None, split: str, column: str) -> Any:
-    try:
-        import datasets
-    except ImportError as error:
-        raise UserError("corpus=huggingface needs the datasets library: pip install bertlab[huggingface]") from error
-    folder = os.path.expanduser(path)
-    saved = any(os.path.exists(os.path.join(folder, name)) for name in ("state.json", "dataset_dict.json"))
-    try:
-        found = datasets.load_from_disk(folder) if saved else datasets.load_dataset(path, subset, split=split)
-    except Exception as error:  # the library lets through whatever its file systems, its hub client and its builders raise
-        told = str(error).strip() or type(error).__name__
-        raise UserError(f"corpus.path={path}: the data set cannot be loaded ({told.splitlines()[0]})") from error
+    found = open_dataset("corpus.path", path, subset, split)
     if isinstance(found, dict):
         if split not in found:
             raise unknown(f"split of {path}", split, found)

@@ -5,10 +5,10 @@ An optional extra: the library is imported when a task asks for it, and not befo
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bertlab.data.hub import open_dataset
 from bertlab.errors import UserError
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.rows import Row, Table
@@ -56,17 +56,7 @@ class Dataset:
 
 
 def _open(task: TaskConfig) -> Mapping[str, Any]:
-    try:
-        import datasets
-    except ImportError as error:
-        raise UserError(f"task={task.name} needs the datasets library: pip install bertlab[huggingface]") from error
-    folder = os.path.expanduser(str(task.dataset))
-    saved = any(os.path.exists(os.path.join(folder, name)) for name in ("state.json", "dataset_dict.json"))
-    try:
-        content = datasets.load_from_disk(folder) if saved else datasets.load_dataset(folder, task.subset)
-    except Exception as error:  # the library lets through whatever its file systems, its hub client and its builders raise
-        told = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UserError(f"task.dataset={task.dataset}: the data set cannot be loaded ({told}); without internet, give a folder.") from error
+    content = open_dataset("task.dataset", str(task.dataset), task.subset)
     return content if isinstance(content, Mapping) else {"train": content}
 
 

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import builtins
 import gzip
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 from corpora import read_all, read_file
 
 from bertlab.config import CorpusConfig
-from bertlab.data import huggingface
+from bertlab.data import hub, huggingface
 from bertlab.data.documents import Problem
 from bertlab.data.pieces import pieces
 from bertlab.errors import UserError
@@ -111,6 +114,41 @@ def test_dataset_that_cannot_be_had_is_one_sentence() -> None:
         read_file("huggingface", "bertlab-tests/no-such-data-set")
     assert "corpus.path=bertlab-tests/no-such-data-set: the data set cannot be loaded" in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_hub_that_does_not_answer_is_told_at_once_in_a_sentence(tmp_path: Path) -> None:
+    """The library itself would ask six times, and print each time that it does."""
+    program = (
+        "from bertlab.data.hub import open_dataset; from bertlab.errors import UserError\n"
+        "try: open_dataset('corpus.path', 'someone/something', None)\n"
+        "except UserError as error: print(error)"
+    )
+    without_proxies = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+    nobody = {**without_proxies, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], env=nobody, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    assert done.stdout == (
+        "corpus.path=someone/something: the data set cannot be loaded (the hub does not answer, and the cache does not have it); "
+        "without internet, give a folder.\n"
+    )
+
+
+def test_without_the_hub_the_cache_is_asked_and_the_settings_are_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    def settings() -> tuple[bool, bool]:
+        return datasets.config.HF_HUB_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE
+
+    seen = []
+    before = settings()
+    monkeypatch.setattr(hub, "_hub_answers", lambda: False)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *words, **more: seen.append((words, settings())) or "cached")
+    assert hub.open_dataset("corpus.path", "someone/something", "en") == "cached"
+    assert seen == [(("someone/something", "en"), (True, True))]
+    assert settings() == before
+    monkeypatch.setattr(hub, "_hub_answers", lambda: True)
+    hub.open_dataset("corpus.path", "someone/something", "en")
+    assert seen[-1][1] == before
 
 
 def test_without_the_extra_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
