@@ -21,7 +21,7 @@ _PATIENCE = 5.0  # seconds for an answer of any kind
 def open_dataset(key: str, name: str, subset: str | None, split: str | None = None) -> Any:
     """What ``key=name`` means: a ``Dataset``, or several by their splits.
 
-    ``name`` is an id on the hub, a folder of data files, or one that the library saved; of the last, ``subset`` and ``split`` are not heeded.
+    ``name`` is an id on the hub, a folder of data files, or one that the library saved, which heeds neither ``subset`` nor ``split``.
 
     Raises:
         UserError: the library is not installed, or the data set cannot be had.
@@ -39,10 +39,10 @@ def open_dataset(key: str, name: str, subset: str | None, split: str | None = No
         with _offline(datasets) if offline else nullcontext():
             return datasets.load_dataset(path, subset, split=split)
     except Exception as error:  # the library lets through whatever its file systems, its hub client and its builders raise
-        told = "the hub does not answer, and the cache does not have it" if offline else (str(error).strip() or type(error).__name__)
-        raise UserError(
-            f"{key}={name}: the data set cannot be loaded ({told.splitlines()[0]}); without internet, give a folder."
-        ) from error
+        told = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if offline and isinstance(error, ConnectionError):
+            told = "the hub does not answer, and the cache does not have it"
+        raise UserError(f"{key}={name}: the data set cannot be loaded ({told}); without internet, give a folder.") from error
 
 
 def _hub_answers() -> bool:
