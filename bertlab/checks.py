@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+from bertlab.config import TrainerConfig
 from bertlab.errors import UserError, unknown
 
 # Of the sections that pre-training and fine-tuning share.
@@ -15,12 +16,15 @@ WORDS: dict[str, tuple[str, ...]] = {
     "optimizer.kind": ("bert_adam", "adamw"),
     "optimizer.decay": ("linear", "constant"),
     "trainer.accelerator": ("auto", "cpu", "gpu"),
+    "trainer.strategy": ("auto", "ddp", "fsdp"),
     "trainer.precision": ("fp32", "bf16"),
+    "launcher.kind": ("local", "slurm"),
     "logger.kind": ("wandb", "none"),
 }
 
 
 _SEEDS = 2**63
+_WEEK = 7 * 24 * 3600
 
 
 @dataclass(frozen=True)
@@ -43,10 +47,15 @@ BOUNDS = Bounds(
         "checkpointing.every",
         "checkpointing.keep_every",
         "trainer.devices",
+        "trainer.nodes",
+        "trainer.timeout",
         "trainer.threads",
         "trainer.log_every",
+        "launcher.cpus",
+        "launcher.warning",
+        "launcher.concurrency",
     ),
-    not_negative=("optimizer.weight_decay", "trainer.workers", "seed"),
+    not_negative=("optimizer.weight_decay", "trainer.workers", "launcher.gpus", "launcher.requeues", "seed"),
     below_one=("optimizer.beta1", "optimizer.beta2", "optimizer.warmup"),
     shares=(),
 )
@@ -61,7 +70,7 @@ def check_words(config: Any, words: Mapping[str, tuple[str, ...]]) -> None:
 
 def check_paths(config: Any) -> None:
     """Refuse an empty name of a folder, which would be the one that the command runs in. Raises ``UserError``."""
-    for key in ("paths.runs", "paths.cache"):
+    for key in ("paths.runs", "paths.cache", "paths.local"):
         if value_of(config, key) == "":
             raise UserError(f"{key} is empty: name a folder, or leave it out.")
 
@@ -82,6 +91,33 @@ def check_numbers(config: Any, bounds: Bounds) -> None:
     demand(bounds.shares, lambda value: 0 <= value <= 1, "a share between 0 and 1")
     demand(["seed"], lambda value: value < _SEEDS, "less than 2^63")  # what PyTorch's generators take
     demand(bounds.momenta, lambda value: 0 < value <= 1, "more than 0 and at most 1")
+
+
+def check_trainer(trainer: TrainerConfig) -> None:
+    """Refuse what cannot be meant of the devices. Raises ``UserError``."""
+    if trainer.timeout > _WEEK:
+        raise UserError(
+            f"trainer.timeout={trainer.timeout:g} is longer than a week ({_WEEK} seconds): a process that is gone must be noticed."
+        )
+    if trainer.compile and trainer.strategy == "fsdp":
+        raise UserError(
+            "trainer.compile=true compiles blocks that hold all their weights, which under trainer.strategy=fsdp none does: leave it out."
+        )
+    if trainer.compile and trainer.checkpoint_activations:
+        raise UserError(
+            "trainer.compile=true chooses by itself what the backward pass repeats: leave out that or trainer.checkpoint_activations."
+        )
+
+
+def trainer_warnings(trainer: TrainerConfig) -> Iterable[str]:
+    """What of the devices will run but may not be what was meant."""
+    if trainer.strategy != "auto" and trainer.world == 1:
+        yield f"trainer.strategy={trainer.strategy} has a single device to itself: trainer.devices and trainer.nodes say how many."
+
+
+def devices_in_words(trainer: TrainerConfig) -> str:
+    """The keys that say how many devices there are, as a message names them."""
+    return f"trainer.devices={trainer.devices}" + (f" on trainer.nodes={trainer.nodes}" if trainer.nodes > 1 else "")
 
 
 def value_of(config: Any, key: str) -> Any:

@@ -178,14 +178,43 @@ class TrainerConfig:
     """The machine's side of a run. Only ``precision`` can change a number beyond rounding and is part of a run's identity."""
 
     accelerator: str = "auto"  # auto | cpu | gpu
-    devices: int = 1
+    devices: int = 1  # of a node; each has a process of its own
+    nodes: int = 1
+    strategy: str = "auto"  # ddp: every device holds the whole model | fsdp: a share of it | auto: ddp where there are several devices
+    timeout: float = 600.0  # seconds that a process waits for another one of its run before it gives up
     precision: str = "fp32"  # fp32 | bf16
+    checkpoint_activations: bool = False  # keep what goes into each layer only, and compute the rest once more: less memory, same numbers
     compile: bool = False  # torch.compile of a transformer's blocks, on a GPU
     deterministic: bool = True  # on a GPU the same bits twice, at some cost in speed; a CPU always gives them
     threads: int | None = None  # of a CPU run; None: every core
     workers: int | None = None  # processes that make batches; None: 0 on a CPU, 4 on a GPU
     log_every: int = 50  # steps between lines of metrics.jsonl
     progress: bool = True
+
+    @property
+    def world(self) -> int:
+        """The processes of a run, one a device."""
+        return self.devices * self.nodes
+
+
+@dataclass
+class LauncherConfig:
+    """Where runs are carried out: here, or as jobs of a cluster's queue. What is None is left to the cluster."""
+
+    kind: str = "local"  # local | slurm
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    gpus: int | None = None  # of a node; None: as many as trainer.devices, where the cluster has some and trainer.accelerator is not cpu
+    cpus: int | None = None  # of each of the run's processes
+    memory: str | None = None  # of a node, as sbatch takes it: 64G
+    time: str | None = None  # the limit of a job, as sbatch takes it; a run that needs longer is queued again and goes on
+    warning: int = 120  # seconds before the limit, in which the run saves its state
+    requeues: int = 100  # times that a job may be queued again before it is given up
+    concurrency: int | None = None  # jobs of one array that run at a time
+    follow: bool = True  # show what the jobs say until they end; false returns once they are queued
+    options: dict[str, str] = field(default_factory=dict)  # further ones of sbatch, by their long names: exclude, reservation, …
 
 
 @dataclass
@@ -205,6 +234,7 @@ class PathsConfig:
 
     runs: str = "runs"
     cache: str | None = None  # None: $BERTLAB_CACHE, else the user's cache folder
+    local: str | None = None  # a folder on each node's own disk, to which token stores are copied before they are read; None: they are not
 
 
 @dataclass
@@ -225,6 +255,7 @@ class PretrainConfig:
     validation: ValidationConfig = field(default_factory=ValidationConfig)
     checkpointing: CheckpointConfig = field(default_factory=CheckpointConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    launcher: LauncherConfig = field(default_factory=LauncherConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     paths: PathsConfig = field(default_factory=PathsConfig)
     init: str | None = None  # a checkpoint to go on from: its model and vocabulary are taken, and its weights

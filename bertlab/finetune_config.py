@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bertlab.config import CheckpointConfig, LoggerConfig, OptimizerConfig, PathsConfig, TrainerConfig
+from bertlab.config import CheckpointConfig, LauncherConfig, LoggerConfig, OptimizerConfig, PathsConfig, TrainerConfig
 from bertlab.task_config import TaskConfig
 
 
@@ -70,6 +70,7 @@ class FinetuneConfig:
     optimizer: OptimizerConfig = field(default_factory=OptimizerConfig)
     checkpointing: CheckpointConfig = field(default_factory=CheckpointConfig)
     trainer: TrainerConfig = field(default_factory=TrainerConfig)
+    launcher: LauncherConfig = field(default_factory=LauncherConfig)
     logger: LoggerConfig = field(default_factory=LoggerConfig)
     paths: PathsConfig = field(default_factory=PathsConfig)
     submission: bool = False  # also predict the test split and write the file that the task's official server takes

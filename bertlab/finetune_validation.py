@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterable
 
 from bertlab import checks
-from bertlab.checks import BOUNDS, Bounds, check_numbers, check_paths, check_words
+from bertlab.checks import BOUNDS, Bounds, check_numbers, check_paths, check_trainer, check_words, devices_in_words, trainer_warnings
 from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
 from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FinetuneConfig, TuningConfig
+from bertlab.launcher_validation import check_launcher
 from bertlab.models.task_checks import FEATURES, FREEZES, POOLINGS, TASKS, check_head, check_tuning
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.metric_names import known_metrics
@@ -77,6 +78,12 @@ def validate(config: FinetuneConfig) -> list[str]:
     check_words(config, WORDS)
     check_numbers(config, _BOUNDS)
     check_paths(config)
+    check_trainer(config.trainer)
+    if config.trainer.strategy == "fsdp":
+        raise UserError(
+            "trainer=fsdp parts the weights of a pre-training; fine-tuning holds them whole on every device: choose trainer=ddp."
+        )
+    check_launcher(config.launcher)
     _check_task(config.task)
     check_head(config.task.kind, config.head, config.features)
     check_tuning(config.tuning, config.features)
@@ -136,13 +143,14 @@ def _check_tuning(tuning: TuningConfig) -> None:
 
 
 def _check_batch(config: FinetuneConfig) -> None:
-    if config.tuning.batch < config.trainer.devices:
+    if config.tuning.batch < config.trainer.world:
         raise UserError(
-            f"tuning.batch={config.tuning.batch} has fewer examples than trainer.devices={config.trainer.devices}: give every device one."
+            f"tuning.batch={config.tuning.batch} has fewer examples than {devices_in_words(config.trainer)}: give every device one."
         )
 
 
 def _warnings(config: FinetuneConfig) -> Iterable[str]:
+    yield from trainer_warnings(config.trainer)
     tuning = config.tuning
     if tuning.micro is not None and tuning.micro > tuning.batch:
         yield f"tuning.micro={tuning.micro} is more than a batch has ({tuning.batch} examples): nothing is accumulated."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from types import FrameType
@@ -18,6 +19,15 @@ def remember() -> None:
 def came() -> bool:
     """Whether Ctrl-C came, so that an error that follows is none."""
     return _came.is_set()
+
+
+def is_a_repetition(signum: int) -> bool:
+    """Whether a second signal to stop is the first one once more, and does not insist.
+
+    SLURM sends SIGTERM to every process of a job, those that look after a run pass theirs on, and of processes on several nodes each gets
+    it on both ways. What does not end in time is killed by SLURM.
+    """
+    return signum == signal.SIGTERM and "SLURM_JOB_ID" in os.environ
 
 
 def _interrupt(signum: int, frame: FrameType | None) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from bertlab import checks
-from bertlab.checks import BOUNDS, Bounds, check_numbers, check_paths, check_words
+from bertlab.checks import BOUNDS, Bounds, check_numbers, check_paths, check_trainer, check_words, devices_in_words, trainer_warnings
 from bertlab.config import MaskingConfig, PretrainConfig
 from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
 from bertlab.errors import UserError
+from bertlab.launcher_validation import check_launcher
 
 # The words that a key of words can hold. Completion offers them as well.
 WORDS: dict[str, tuple[str, ...]] = {
@@ -72,6 +73,7 @@ def validate(config: PretrainConfig) -> list[str]:
     """
     validate_training(config)
     check_paths(config)
+    check_launcher(config.launcher)
     check_corpus(config.corpus, "corpus")
     _check_tokenizer(config)
     return list(_warnings(config))
@@ -85,6 +87,7 @@ def validate_training(config: PretrainConfig) -> None:
     """
     check_words(config, WORDS)
     check_numbers(config, _BOUNDS)
+    check_trainer(config.trainer)
     _check_model(config)
     _check_objective(config)
     _check_masking(config)
@@ -185,9 +188,9 @@ def _check_lengths(config: PretrainConfig) -> None:
 
 def _check_batch(config: PretrainConfig) -> None:
     for key, sequences in _sequences_by_stage(config):
-        if sequences < config.trainer.devices:
+        if sequences < config.trainer.world:
             raise UserError(
-                f"{key} gives {sequences} sequences to a batch, fewer than trainer.devices={config.trainer.devices}:"
+                f"{key} gives {sequences} sequences to a batch, fewer than {devices_in_words(config.trainer)}:"
                 " give every device at least one."
             )
 
@@ -225,7 +228,10 @@ def _check_tokenizer(config: PretrainConfig) -> None:
 
 
 def _warnings(config: PretrainConfig) -> Iterable[str]:
+    yield from trainer_warnings(config.trainer)
     kind = config.objective.kind
+    if config.trainer.checkpoint_activations and config.backbone.kind == "cbow":
+        yield "trainer.checkpoint_activations has no effect under backbone=cbow, which has no layers."
     if config.norm.kind == "batch" and not is_masked(config):
         yield (
             f"norm=batch under objective={kind}: in training a batch's mean and variance contain the words to be predicted;"

@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from slurm_cluster import MISSING, SlurmCluster, is_installed, running_cluster
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
@@ -24,3 +26,11 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the development data is not here: no folder {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def slurm() -> Iterator[SlurmCluster]:
+    """A real SLURM of one node; tests that take it are marked ``slurm``."""
+    if not is_installed():
+        pytest.skip(MISSING)
+    yield from running_cluster()

@@ -12,16 +12,12 @@ from typing import Protocol
 
 from bertlab.ablation.executor import BERTLAB, Task
 from bertlab.ablation.templates import Templates
+from bertlab.cluster.alone import alone
 from bertlab.data.workers import available_cores
 from bertlab.errors import UserError
 
 MEMORY_OF_A_RUN = 1.5 * 2**30  # bytes that a run is given room for where it is not said how many run at a time
 
-# Set in processes of a distributed run, such as the one that this command itself may be a part of: a run would take itself for a rank.
-_DISTRIBUTED = (
-    "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
-    "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE", "SLURM_STEP_ID",
-)  # fmt: skip
 _COLORS = ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE")  # they would draw bars into logs
 
 
@@ -107,7 +103,7 @@ class LocalExecutor:
             os.close(descriptor)
 
     def _environment(self, slot: int) -> dict[str, str]:
-        environment = {name: value for name, value in os.environ.items() if name not in (*_DISTRIBUTED, *_COLORS)}
+        environment = {name: value for name, value in alone(os.environ).items() if name not in _COLORS}
         threads = str(self.threads)
         environment |= {"OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "NO_COLOR": "1"}
         environment |= {"RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false" if self.threads == 1 else "true"}

@@ -37,6 +37,8 @@ from bertlab.ablation.locking import NodeLock
 from bertlab.ablation.records import read_record, record_path, write_record
 from bertlab.ablation.run_progress import tail
 from bertlab.errors import UserError
+from bertlab.interruption import is_a_repetition
+from bertlab.patience import lock_seconds
 
 DONE, FAILED, STOPPED = 0, 1, 143  # exit codes, besides BUSY
 STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -99,7 +101,7 @@ def run_node(assignment: Assignment, start: Start, life: int | None = None) -> i
     """
     key, runs = assignment.node.key, assignment.runs
     with NodeLock(runs, key) as lock:
-        if not lock.acquire(PATIENCE):
+        if not lock.acquire(lock_seconds(PATIENCE)):
             return BUSY
         known = read_record(runs, key)
         if known is not None and known.status == "done":
@@ -177,7 +179,8 @@ class _Stop:
             signal.signal(number, self._note)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
-        self.insisted, self.asked = self.insisted or self.asked or signum == signal.SIGINT, True
+        again = self.asked and not is_a_repetition(signum)
+        self.insisted, self.asked = self.insisted or again or signum == signal.SIGINT, True
 
     def wait(self, seconds: float) -> None:
         """Until something may have happened, or for some ``seconds``."""

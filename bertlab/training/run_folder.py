@@ -15,6 +15,7 @@ failed.json          in its place, where the numbers stopped making sense
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import types
 import typing
@@ -32,6 +33,7 @@ from bertlab.errors import UserError
 from bertlab.files import write_atomically
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.models.architecture import Architecture
+from bertlab.patience import lock_seconds
 
 T = TypeVar("T")
 
@@ -139,7 +141,7 @@ class RunFolder:
             raise UserError(
                 f"The run's folder {self.path} cannot be made ({error.strerror}): name another place with paths.runs."
             ) from error
-        lock = FileLock(self.path / ".lock", timeout=0)
+        lock = FileLock(self.path / ".lock", timeout=lock_seconds())
         try:
             lock.acquire()
         except Timeout:
@@ -164,6 +166,19 @@ class RunFolder:
         for key in _CORPORA:
             _change(values, key, _with_absolute_paths)
         write_atomically(self.config, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+
+    def config_digest(self) -> str:
+        """A hash of config.yaml, which result.json keeps."""
+        return hashlib.sha256(self.config.read_bytes()).hexdigest()
+
+    @property
+    def config_was_changed(self) -> bool:
+        """Whether config.yaml is not, to the byte, what it was when the run was finished; False where that is not known."""
+        try:
+            recorded = json.loads(self.result.read_text(encoding="utf-8")).get("config")
+        except (OSError, ValueError, AttributeError):
+            return False
+        return recorded is not None and recorded != self.config_digest()
 
     def read_config(self) -> PretrainConfig:
         """The configuration of config.yaml, of a pre-training. UserError where it is damaged."""

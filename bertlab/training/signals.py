@@ -9,6 +9,8 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+from bertlab.interruption import is_a_repetition
+
 # What asks a training to stop: Ctrl-C, whoever ends processes, a terminal that is gone, a cluster's queue before its time limit.
 _ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
 _MAY_BE_IGNORED = ("SIGHUP", "SIGUSR1")  # nohup has the first ignored: a run that was started so outlives its terminal
@@ -32,6 +34,8 @@ class StopRequest:
         self._previous = {}
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
+        if self.signum and is_a_repetition(signum):
+            return
         if self.signum:
             os._exit(128 + signum)
         self.signum = signum

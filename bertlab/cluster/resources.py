@@ -1,0 +1,77 @@
+"""What a job asks SLURM for, from ``launcher`` and ``trainer``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bertlab.config import LauncherConfig, TrainerConfig
+
+PROCESSES = ("srun", "--kill-on-bad-exit=1", "--unbuffered")  # starts a process a device on each node, and ends all when one fails
+
+
+@dataclass(frozen=True)
+class Resources:
+    """Of one job, or of each job of an array."""
+
+    launcher: LauncherConfig
+    nodes: int
+    devices: int  # of a node
+    gpus: int  # of a node
+
+    @classmethod
+    def of(cls, launcher: LauncherConfig, trainer: TrainerConfig, *, cluster_has_gpus: bool) -> Resources:
+        """Those of a run."""
+        wanted = trainer.devices if cluster_has_gpus and trainer.accelerator != "cpu" else 0
+        gpus = launcher.gpus if launcher.gpus is not None else wanted
+        return cls(launcher, nodes=trainer.nodes, devices=trainer.devices, gpus=gpus)
+
+    @property
+    def start(self) -> tuple[str, ...]:
+        """What stands before the run's command: on one node Lightning starts the further processes, on several SLURM does."""
+        return PROCESSES if self.nodes > 1 else ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Overrides of the run that follow: a job that asked for cores uses as many, also where the queue does not confine it to them."""
+        return () if self.launcher.cpus is None else (f"trainer.threads={self.launcher.cpus}",)
+
+    def parameters(self) -> dict[str, Any]:
+        """As submitit's executor takes them."""
+        launcher, tasks = self.launcher, self.devices if self.nodes > 1 else 1
+        return {
+            "partition": launcher.partition,
+            "account": launcher.account,
+            "qos": launcher.qos,
+            "constraint": launcher.constraint,
+            "time": launcher.time,
+            "nodes": self.nodes,
+            "ntasks_per_node": tasks,
+            "gpus_per_node": self.gpus or None,
+            "cpus_per_task": None if launcher.cpus is None else launcher.cpus * self.devices // tasks,
+            "wckey": None,  # submitit would set its own name
+        }
+
+    def options(self) -> dict[str, Any]:
+        """Those of sbatch that submitit has no word for, or another value."""
+        return {
+            # To the batch process alone: any other process of a job that has no handler for the signal would die of it.
+            "signal": f"B:USR2@{self.launcher.warning}",
+            "requeue": True,
+            **({} if self.launcher.memory is None else {"mem": self.launcher.memory}),
+            **self.launcher.options,
+        }
+
+    def in_words(self) -> str:
+        """For people: ``partition gpu, 4 GPUs, 1-00:00:00, at most 8 at a time``."""
+        launcher = self.launcher
+        words = [f"partition {launcher.partition or 'of the cluster'}"]
+        words += [f"{name} {value}" for name in ("account", "qos", "constraint") if (value := getattr(launcher, name)) is not None]
+        words += [f"{self.nodes} nodes"] if self.nodes > 1 else []
+        words += [f"{self.gpus} GPU{'s' if self.gpus > 1 else ''}{' a node' if self.nodes > 1 else ''}"] if self.gpus else ["no GPU"]
+        words += [f"{launcher.cpus} cores a process"] if launcher.cpus is not None else []
+        words += [f"{launcher.memory} of memory"] if launcher.memory is not None else []
+        words += [f"limit {launcher.time}"] if launcher.time is not None else ["the partition's time limit"]
+        words += [f"{name}={value}" for name, value in launcher.options.items()]
+        words += [f"at most {launcher.concurrency} at a time"] if launcher.concurrency is not None else []
+        return ", ".join(words)

@@ -1,0 +1,181 @@
+"""Submissions: commands that were queued together, each as a job of one array, and what is kept of them.
+
+    runs/slurm/<name>/commands.json    the commands, by their index in the array; written before anything is queued
+    runs/slurm/<name>/job.json         the id that SLURM gave
+    runs/slurm/<name>/<id>.sh          what sbatch was given, by submitit
+    runs/slurm/<name>/<index>.log      what the job said, in all the times that it was begun
+    runs/slurm/<name>/<index>.end      how it ended; of one that was cancelled, or is to begin again, nothing
+
+The name is the job's own in the queue. So a submission is found again also when its caller was killed before it could note the id.
+
+submitit writes the job's script and hands it to sbatch. It is given a command line, not a function: its functions are pickles, which a
+node would run whoever wrote them, which an update of the library between queueing and running breaks, and whose end overrides the exit
+code on which dependencies hang; and it ignores SIGTERM, at which a training saves its state. The command line is its
+``_submit_command``, protected but meant for executors that are made of it, as here.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bertlab.cluster.queue import JobState
+from bertlab.cluster.resources import Resources
+from bertlab.errors import UserError
+from bertlab.files import write_json
+
+COMMANDS = "commands.json"
+LOCK_SECONDS = 600.0  # that another command may take to queue what it has
+
+
+@dataclass(frozen=True)
+class Command:
+    """What one job does."""
+
+    key: str  # by which a later call knows it
+    title: str  # for people
+    words: tuple[str, ...]  # a program and its arguments
+
+
+@dataclass(frozen=True)
+class Element:
+    """One job of a submission."""
+
+    folder: Path
+    index: int
+    job: str | None  # its id; None: its caller was killed when it was queued, and the queue knows no more of it
+
+    @property
+    def log(self) -> Path:
+        """What it said."""
+        return self.folder / f"{self.index}.log"
+
+    @property
+    def end(self) -> End | None:
+        """How it ended by what it noted itself; None while it has not."""
+        return read_end(self.folder, self.index)
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a command."""
+
+    code: int
+    printed: str  # the last line on its standard output
+
+    @property
+    def folder(self) -> Path | None:
+        """The finished run's folder, of a run that ended well."""
+        return Path(self.printed) if self.code == 0 and self.printed and (Path(self.printed) / "result.json").is_file() else None
+
+
+def submissions_folder(runs: Path) -> Path:
+    """Where they are kept."""
+    return runs / "slurm"
+
+
+def submit(runs: Path, title: str, commands: Sequence[Command], resources: Resources, dependency: str | None = None) -> list[Element]:
+    """Queue commands as one array, or as one job where there is one; returns their jobs in the same order.
+
+    Args:
+        runs: the folder of run folders.
+        title: of all of it; the job's name begins with it.
+        commands: what the jobs do.
+        resources: what each of them asks for.
+        dependency: what all of them wait for, as sbatch takes it.
+
+    Raises:
+        UserError: SLURM refuses it.
+    """
+    from submitit.core.utils import FailedJobError, FailedSubmissionError
+    from submitit.slurm.slurm import SlurmExecutor
+
+    name = f"bertlab-{title}-{uuid.uuid4().hex[:8]}"
+    folder = (submissions_folder(runs) / name).absolute()
+    folder.mkdir(parents=True)
+    listed = [asdict(command) for command in commands]
+    write_json(folder / COMMANDS, {"requeues": resources.launcher.requeues, "commands": listed})
+    one, concurrency = len(commands) == 1, resources.launcher.concurrency
+    at_once = "" if concurrency is None else f"%{concurrency}"
+    log = str(folder).replace("%", "%%")  # sbatch reads patterns in it
+    options = {
+        **resources.options(),
+        "job-name": name,
+        "output": f"{log}/{'0' if one else '%a'}.log",
+        **({} if one else {"array": f"0-{len(commands) - 1}{at_once}"}),
+        **({} if dependency is None else {"dependency": dependency, "kill-on-invalid-dep": "yes"}),
+    }
+    executor = SlurmExecutor(folder)
+    executor.update_parameters(**resources.parameters(), use_srun=False, stderr_to_stdout=True, additional_parameters=options)
+    try:
+        # exec: the batch process itself gets the signals that SLURM sends to it
+        job = executor._submit_command(f"exec {shlex.join([sys.executable, '-m', 'bertlab.cluster.job', str(folder)])}").job_id
+    except (FailedJobError, FailedSubmissionError, OSError) as error:
+        raise UserError(f"SLURM refuses the job: {_reason(error)}") from error
+    write_json(folder / "job.json", {"job": job})
+    return _elements(folder, len(commands), job)
+
+
+def _reason(error: Exception) -> str:
+    """The sentence of sbatch itself, out of submitit's."""
+    said = [line.split("error:", 1)[1].strip() for line in str(error).splitlines() if "error:" in line]
+    words = " ".join(said or str(error).split()).rstrip(".")
+    no_gpus = "gres" in words or "node configuration" in words
+    return f"{words}.{' On a cluster without GPUs set launcher.gpus=0.' if no_gpus else ''}"
+
+
+def _elements(folder: Path, count: int, job: str | None) -> list[Element]:
+    ids = [None if job is None else job if count == 1 else f"{job}_{index}" for index in range(count)]
+    return [Element(folder, index, number) for index, number in enumerate(ids)]
+
+
+def find(runs: Path, queue: dict[str, JobState]) -> dict[str, Element]:
+    """Every command that was ever queued here, by its key: its newest job."""
+    by_name = {state.name: number.partition("_")[0] for number, state in queue.items()}
+    found: dict[str, Element] = {}
+    for listed in sorted(submissions_folder(runs).absolute().glob(f"*/{COMMANDS}"), key=lambda path: path.stat().st_mtime_ns):
+        folder, commands = listed.parent, read_json(listed)["commands"]
+        noted = read_json(folder / "job.json") or {"job": by_name.get(folder.name)}
+        elements = _elements(folder, len(commands), noted["job"])
+        found |= {command["key"]: element for command, element in zip(commands, elements, strict=True)}
+    return found
+
+
+@contextmanager
+def queueing(runs: Path) -> Iterator[None]:
+    """Within the block no other command looks for jobs or queues any, so that none is queued twice. Raises ``UserError``."""
+    from filelock import FileLock, Timeout
+
+    folder = submissions_folder(runs)
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(folder / ".lock", timeout=LOCK_SECONDS):
+            yield
+    except Timeout:
+        raise UserError(f"Another command has been queueing jobs in {folder} for {LOCK_SECONDS:.0f} seconds: wait for it.") from None
+
+
+def read_end(folder: Path, index: int) -> End | None:
+    """How the command at an index ended; None while it has not, or where it was stopped."""
+    noted = read_json(folder / f"{index}.end")
+    return None if noted is None else End(int(noted["code"]), str(noted["printed"]))
+
+
+def write_end(folder: Path, index: int, end: End) -> None:
+    """Note it."""
+    write_json(folder / f"{index}.end", asdict(end))
+
+
+def read_json(path: Path) -> Any:
+    """The content of a file that is written atomically; None where there is none."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
