@@ -9,6 +9,7 @@ from bertlab.arguments import Arguments, parse_arguments
 from bertlab.commands.jobs import run_jobs
 from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
+from bertlab.messages import warn
 from bertlab.schemas import PRETRAIN
 
 # What a trained model is, and how it came about, cannot be changed any more.
@@ -40,6 +41,8 @@ def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
         return _evaluate_folder(str(place), arguments)
     run_folder, weights = find_checkpoint(checkpoint, runs)
     folder = run_folder.path
+    if run_folder.config_was_changed:
+        warn(f"{run_folder.config} was changed after the run was finished, and is what is evaluated by; result.json has what was trained.")
 
     def evaluate_run(config: PretrainConfig) -> Path:
         _evaluate(folder, config, weights)

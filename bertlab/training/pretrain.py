@@ -248,6 +248,7 @@ def _finish(ingredients: Ingredients, run: RunFolder, model: Bert, data: Pretrai
     """Write what a finished run leaves, result.json last, and tell the user how it went."""
     from bertlab.training.checkpoints import keep_newest, write_weights
 
+    run.write_config(ingredients.config)  # as it is, should someone have edited it in the meantime
     result = _result(ingredients, run, model, data, bookkeeping)
     write_weights(run.weights, model.state_dict())
     write_json(run.result, result)
@@ -269,6 +270,7 @@ def _result(ingredients: Ingredients, run: RunFolder, model: Bert, data: Pretrai
     return {
         "id": run.name,
         "identity": ingredients.identity,
+        "config": run.config_digest(),
         "steps": bookkeeping.step,
         "positions": fed.positions,
         "tokens": fed.tokens,
