@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 from bertlab.config import CorpusConfig, PathsConfig
@@ -83,10 +84,11 @@ def file_hash(path: str, cache: Path) -> str:
         if note.exists():
             return note.read_text()
         found = _read_hash(path)
-        write_atomically(note, found)
-        return found
     except OSError as error:
         return f"unreadable: {error.strerror}"
+    with suppress(OSError):  # a full or write-protected cache costs time, and must not make another corpus of this one
+        write_atomically(note, found)
+    return found
 
 
 def _read_hash(path: str) -> str:
