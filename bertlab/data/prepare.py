@@ -44,7 +44,7 @@ from bertlab.data.kept_text import read_kept
 from bertlab.data.lines import Part
 from bertlab.data.pieces import COMPRESSION, PIECE_BYTES, Piece, pieces, sources_of
 from bertlab.data.progress import progress_bar
-from bertlab.data.store import FORMAT, TokenStore, read_manifest
+from bertlab.data.store import FORMAT, TokenStore, check_once, read_manifest
 from bertlab.data.tokenizer import Vocabulary, given_vocabulary
 from bertlab.data.vocabulary_training import SampleTask, TrainingTask, merge_characters, sample_piece, train_wordpiece
 from bertlab.data.workers import Task, Workers, available_cores
@@ -144,6 +144,10 @@ class Preparation:
             for name, own in sources_of(self.corpus).items()
         }
 
+    def made_from(self, vocabulary: Vocabulary) -> dict[str, Any]:
+        """What the store's manifest says that it was made from."""
+        return {**self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint}
+
     def store(self) -> TokenStore:
         """The store, built where it is missing."""
         tokenizer = self.vocabulary_file()
@@ -158,7 +162,7 @@ class Preparation:
         with self.building(folder) as missing:
             if missing:
                 self._build(folder, tokenizer, vocabulary)
-        return self._opened(folder, new=missing)
+        return self._opened(folder, vocabulary, new=missing)
 
     def vocabulary_file(self) -> Path:
         """The vocabulary's tokenizer.json in the cache: a copy of the given one, or trained on the corpus where it is missing."""
@@ -245,11 +249,10 @@ class Preparation:
         if source_fingerprint(self.corpus, self.paths) != self.source:
             self._clean(folder)
             raise UserError("The corpus's files changed while they were read: run the command again when they are complete.")
-        made_from = {**self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint}
         named = [NamedPart(part, piece.source, *self.filters[piece.source]) for part, piece in zip(parts, self.pieces, strict=True)]
         target.mkdir()
         with progress_bar("Joining", sum(self.sizes), self.progress, self.say) as bar:
-            join_parts(JoiningTask(named, tokenizer, vocabulary.size, vocabulary.unknown, target, made_from), bar.advance)
+            join_parts(JoiningTask(named, tokenizer, vocabulary.size, vocabulary.unknown, target, self.made_from(vocabulary)), bar.advance)
         self._refuse_empty(target)
         os.rename(target, folder)
         sync_folder(folder.parent)
@@ -306,9 +309,16 @@ class Preparation:
         met = f" Met there: {'; '.join(report.lines())}." if report and report.counts else ""
         return UserError(f"No text was found in {where}: check the path, corpus.kind and the filters.{met}")
 
-    def _opened(self, folder: Path, new: bool) -> TokenStore:
-        """The store in ``folder`` with the weights of this run's sources, after saying what is to be known of it."""
+    def _opened(self, folder: Path, vocabulary: Vocabulary, new: bool) -> TokenStore:
+        """The store in ``folder`` with the weights of this run's sources, after saying what is to be known of it.
+
+        UserError where it is damaged, or another one was put in its place.
+        """
+        check_once(folder)
         store = TokenStore.open(folder)
+        if (made_from := store.manifest["made_from"]) != (expected := self.made_from(vocabulary)):
+            other = "vocabulary" if made_from.get("tokenizer") != expected["tokenizer"] else "corpus"
+            raise UserError(f"{folder} holds the token store of another {other}: delete the folder and run the same command again.")
         self.at_most(store.documents)
         report = ReadingReport.from_dict(store.manifest["report"])
         wrong = ReadingReport(counts={p: n for p, n in report.counts.items() if p not in ASKED_FOR}, examples=report.examples)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from bertlab.data.mapping import let_go
 from bertlab.errors import UserError
+from bertlab.files import write_atomically
 
 if TYPE_CHECKING:
     from bertlab.data.tokenizer import Vocabulary
@@ -156,7 +158,27 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path} is damaged ({error}): delete the folder and run `bertlab prepare` again.") from error
     if manifest.get("format") != FORMAT:
         raise UserError(f"{path} has format {manifest.get('format')}, this version reads {FORMAT}: run `bertlab prepare` again.")
+    if not _adds_up(manifest):
+        raise UserError(f"{path} is damaged (its numbers do not fit together): delete the folder and run `bertlab prepare` again.")
     return manifest
+
+
+def _adds_up(manifest: dict[str, Any]) -> bool:
+    """Whether the manifest says how many documents, sentences and tokens there are in one way only."""
+    try:
+        documents, sentences, tokens = manifest["documents"], manifest["sentences"], manifest["tokens"]
+        sizes = {
+            TOKENS: tokens * np.dtype(manifest["token_type"]).itemsize,
+            SENTENCE_OFFSETS: (sentences + 1) * OFFSET_TYPE.itemsize,
+            DOCUMENT_SENTENCES: (documents + 1) * OFFSET_TYPE.itemsize,
+            DOCUMENT_HASHES: documents * HASH_TYPE.itemsize,
+            TOKENIZER: manifest["files"][TOKENIZER]["bytes"],
+        }
+        begins, ends = ([source[key] for source in manifest["sources"]] for key in ("first_document", "end_document"))
+        # Each source's documents follow those of the one before it.
+        return {name: manifest["files"][name]["bytes"] for name in FILES} == sizes and [0, *ends] == [*begins, documents]
+    except (KeyError, TypeError, AttributeError):
+        return False
 
 
 def _check_files(folder: Path, manifest: dict[str, Any], verify: bool) -> None:
@@ -171,6 +193,34 @@ def _check_files(folder: Path, manifest: dict[str, Any], verify: bool) -> None:
             )
         if verify and file_hash(path) != expected["blake2b"]:
             raise UserError(f"{path} is not what was written to it: delete the folder and run `bertlab prepare` again.")
+
+
+def check_once(folder: Path) -> None:
+    """Compare the content of the store's files with their hashes, unless they have not been touched since that was done.
+
+    Of a check that went well a note is kept beside the folder, with the files' sizes and times. So what is damaged is found before it
+    is trained on, and a large store is not read through by every run of a grid.
+
+    Raises:
+        UserError: a file is missing, or not what was written to it.
+    """
+    note = folder.with_name(f"{folder.name}.checked")
+    state = json.dumps({name: _touched(folder / name) for name in (MANIFEST, *FILES)})
+    with suppress(OSError, ValueError):
+        if note.read_text(encoding="utf-8") == state:
+            return
+    _check_files(folder, read_manifest(folder), verify=True)
+    with suppress(OSError):  # a cache that cannot be written to is read through every time
+        write_atomically(note, state)
+
+
+def _touched(path: Path) -> list[int] | None:
+    """What changes when a file's content does, however short; None where there is no file."""
+    try:
+        state = path.stat()
+    except OSError:
+        return None
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns]
 
 
 def file_hash(path: Path) -> str:
