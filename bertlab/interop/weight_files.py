@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
 from bertlab.errors import UserError
+from bertlab.training.checkpoints import WEIGHTS_HASH, hash_of_weights
 
 # In the order of preference. An index names the files that hold each weight.
 _WHOLE, _INDEXED = ("model.safetensors", "pytorch_model.bin"), ("model.safetensors.index.json", "pytorch_model.bin.index.json")
@@ -46,7 +47,7 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     """
     try:
         if path.suffix == ".safetensors":
-            return load_file(path)
+            return _read_safetensors(path)
         with warnings.catch_warnings(action="ignore"):  # of what PyTorch finds odd about a file that it then refuses
             state: Any = torch.load(path, map_location="cpu", weights_only=True)
     except SafetensorError as error:
@@ -61,6 +62,18 @@ def read_weights(path: Path) -> dict[str, Tensor]:
     if not isinstance(state, dict) or not all(isinstance(value, Tensor) for value in state.values()):
         raise UserError(f"{path} is no file of named tensors: give the folder of a BERT model.")
     return dict(state)
+
+
+def _read_safetensors(path: Path) -> dict[str, Tensor]:
+    """A file that says what its tensors are hashed to, as those of runs do, is checked; the format itself has no such thing."""
+    with safe_open(path, framework="pt") as file:
+        expected = (file.metadata() or {}).get(WEIGHTS_HASH)
+    weights = load_file(path)
+    if expected is not None and hash_of_weights(weights) != expected:
+        raise UserError(
+            f"{path} is damaged: it does not hold the weights that were written to it. Take a copy, or train or export it anew."
+        )
+    return weights
 
 
 def _read_shards(index: Path) -> dict[str, Tensor]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -23,6 +23,7 @@ from bertlab.files import naming, sync_folder, write_atomically
 
 NAME = re.compile(r"last-(\d+)-([0-9a-f]{16})\.ckpt")
 KEPT = 2
+WEIGHTS_HASH = "sha256"  # in the metadata of a file of weights
 FORMAT = 1  # of a state; to be raised when an older one can no longer be gone on from
 
 State = dict[str, Any]
@@ -107,8 +108,18 @@ def save_weights(folder: Path, step: int, weights: dict[str, Tensor]) -> Path:
 
 
 def write_weights(path: Path, weights: dict[str, Tensor]) -> None:
-    """Write a safetensors file atomically; its bytes depend on the weights alone."""
-    write_atomically(path, serialised({name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}))
+    """Write a safetensors file atomically, with a hash of its tensors; its bytes depend on the weights alone."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    write_atomically(path, serialised(plain, metadata={WEIGHTS_HASH: hash_of_weights(plain)}))
+
+
+def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
+    """A hash of names, types, shapes and numbers, of tensors that are contiguous and on the CPU."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _newest_first(folder: Path) -> list[Path]:

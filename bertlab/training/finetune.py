@@ -329,10 +329,15 @@ def _finish(ingredients: Ingredients, run: RunFolder, model: TaskModel, splits: 
 
 
 def _take_best(model: TaskModel, bookkeeping: FinetuneBookkeeping) -> None:
-    from safetensors.torch import load_file
+    """Raises ``UserError`` where they are damaged: the training is over, and nothing else has them."""
+    from bertlab.interop.weight_files import read_weights
 
-    if (kept := bookkeeping.kept_weights) is not None:
-        model.load_state_dict(load_file(kept))
+    if (kept := bookkeeping.kept_weights) is None:
+        return
+    try:
+        model.load_state_dict(read_weights(kept))
+    except UserError as error:
+        raise UserError(f"The best weights of this run are damaged or gone ({kept}): delete {kept.parent} to train it anew.") from error
 
 
 def _delete_states(run: RunFolder) -> None:

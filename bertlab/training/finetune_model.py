@@ -90,7 +90,7 @@ def load_finetuned(run: RunFolder) -> Finetuned:
     Raises:
         UserError: the run is not finished, is none of fine-tuning, or is damaged.
     """
-    from safetensors.torch import load_file
+    from bertlab.interop.weight_files import read_weights
 
     if not run.task.is_file():
         raise UserError(f"{run.path} is no run of bertlab finetune: it has no {run.task.name}.")
@@ -104,6 +104,6 @@ def load_finetuned(run: RunFolder) -> Finetuned:
         raise UserError(f"{run.task} is damaged ({type(error).__name__}: {error}): train the run anew.") from error
     bert = Bert(run.read_architecture())
     model = TaskModel(bert, task.kind, len(described["labels"]), head, features)
-    model.load_state_dict(load_file(run.weights))
+    model.load_state_dict(read_weights(run.weights))
     threshold = json.loads(run.result.read_text(encoding="utf-8")).get("threshold")
     return Finetuned(model.eval(), Vocabulary.load(run.tokenizer), task, described["labels"], threshold)
