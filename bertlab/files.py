@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ def naming(path: Path) -> Iterator[None]:
 def written_atomically(path: Path) -> Iterator[IO[bytes]]:
     """A binary file to write to; it appears as ``path`` when the block ends without an exception, and never in part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")  # processes of two machines may have one number
     try:
         with naming(path), temporary.open("wb") as file:
             yield file

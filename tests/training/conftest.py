@@ -1,23 +1,14 @@
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from changing import change
+from small_runs import small_pretraining, write_corpus
 
-from bertlab.config import (
-    BudgetConfig,
-    CheckpointConfig,
-    CorpusConfig,
-    LoggerConfig,
-    ModelConfig,
-    PathsConfig,
-    PretrainConfig,
-    TrainerConfig,
-)
+from bertlab.config import PretrainConfig
 
 MakeConfig = Callable[..., PretrainConfig]
 
@@ -29,20 +20,7 @@ def one_thread() -> None:
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Twenty documents of invented sentences, in each of which a word depends on the one before."""
-    folder = tmp_path_factory.mktemp("corpus")
-    draw = random.Random(5)
-    words = ["".join(draw.choice("bdklmnrst") + draw.choice("aeiou") for _ in range(draw.randint(1, 3))) for _ in range(120)]
-    followers = {word: draw.sample(words, 4) for word in words}
-    for number in range(20):
-        sentences = []
-        for _ in range(40):
-            sentence = [draw.choice(words)]
-            while len(sentence) < 9:
-                sentence.append(draw.choice(followers[sentence[-1]]))
-            sentences.append(" ".join(sentence).capitalize() + ".")
-        (folder / f"{number:02d}.txt").write_text("\n".join(sentences) + "\n")
-    return folder
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
 
 
 @pytest.fixture(scope="session")
@@ -53,22 +31,4 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def make_config(corpus: Path, cache: Path, tmp_path: Path) -> MakeConfig:
     """Builds the configuration of a run of a second: ``make_config(seed=2, **{"batch.micro": 4})``."""
-
-    def make(**changes: object) -> PretrainConfig:
-        config = PretrainConfig(
-            model=ModelConfig(name="small", layers=1, hidden=32, heads=2, positions=64),
-            corpus=CorpusConfig(kind="text", path=str(corpus), held_out=0.2, sentence_splitting="line"),
-            budget=BudgetConfig(steps=30),
-            checkpointing=CheckpointConfig(every=3),
-            trainer=TrainerConfig(accelerator="cpu", threads=1, log_every=4, progress=False),
-            logger=LoggerConfig(kind="none"),
-            paths=PathsConfig(runs=str(tmp_path / "runs"), cache=str(cache)),
-        )
-        config.tokenizer.vocab_size = 200
-        config.batch.sequences, config.batch.length = 8, 24
-        config.optimizer.lr, config.optimizer.warmup = 1e-3, 0.1
-        config.validation.sequences = 16
-        change(config, changes)
-        return config
-
-    return make
+    return partial(small_pretraining, corpus, cache, tmp_path / "runs")
