@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from bertlab import checks
 from bertlab.checks import BOUNDS, Bounds, check_numbers, check_paths, check_trainer, check_words, devices_in_words, trainer_warnings
 from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
+from bertlab.counting import counted
 from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FinetuneConfig, TuningConfig
 from bertlab.launcher_validation import check_launcher
@@ -153,7 +154,7 @@ def _warnings(config: FinetuneConfig) -> Iterable[str]:
     yield from trainer_warnings(config.trainer)
     tuning = config.tuning
     if tuning.micro is not None and tuning.micro > tuning.batch:
-        yield f"tuning.micro={tuning.micro} is more than a batch has ({tuning.batch} examples): nothing is accumulated."
+        yield f"tuning.micro={tuning.micro} is more than a batch has ({counted(tuning.batch, 'example')}): nothing is accumulated."
     if config.weights == "random" and (tuning.freeze == "encoder" or config.features.kind != "none"):
         yield "weights=random leaves the encoder random for good, since it is frozen: only what stands on top of it learns."
     if config.weights == "random" and tuning.reinit_layers:

@@ -10,6 +10,7 @@ from bertlab import checks
 from bertlab.checks import BOUNDS, Bounds, check_numbers, check_paths, check_trainer, check_words, devices_in_words, trainer_warnings
 from bertlab.config import MaskingConfig, PretrainConfig
 from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
+from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.launcher_validation import check_launcher
 
@@ -241,7 +242,7 @@ def _warnings(config: PretrainConfig) -> Iterable[str]:
         yield f"masking has no effect under objective={kind}, which predicts every word."
     largest = max(sequences for _, sequences in _sequences_by_stage(config))
     if config.batch.micro is not None and config.batch.micro > largest:
-        yield f"batch.micro={config.batch.micro} is more than a batch has ({largest} sequences): nothing is accumulated."
+        yield f"batch.micro={config.batch.micro} is more than a batch has ({counted(largest, 'sequence')}): nothing is accumulated."
     if config.lengths.stages and config.batch.length not in (lengths := sequence_lengths(config)):
         listed = ", ".join(map(str, dict.fromkeys(lengths)))
         yield (

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from bertlab.ablation.estimate import Estimate, estimate
 from bertlab.ablation.graph import PRETRAIN, Node, Plan, TablePlan
+from bertlab.counting import counted
 
 _WIDTH = 150  # where the output is no terminal
 _SHOWN = 2  # of the cells that want a run
@@ -38,14 +39,12 @@ def announcement(plan: Plan, runs: Path) -> str | None:
     left = known.left(plan)
     if not left:
         return None
-    return f"{', '.join(plan.tables)}: {_counted(len(left), 'run')} to do, {_time_to_do(known, left)}; --dry-run lists them."
+    return f"{', '.join(plan.tables)}: {counted(len(left), 'run')} to do, {_time_to_do(known, left)}; --dry-run lists them."
 
 
 def _heading(name: str, table: TablePlan) -> str:
     rows = [row for row in table.grid.rows.values() if not row.published_only]
-    return (
-        f"{name}: {table.grid.title}, at scale={table.scale}; {_counted(len(rows), 'row')}, {_counted(len(table.grid.columns), 'column')}"
-    )
+    return f"{name}: {table.grid.title}, at scale={table.scale}; {counted(len(rows), 'row')}, {counted(len(table.grid.columns), 'column')}"
 
 
 def _runs(plan: Plan, known: Estimate) -> Table:
@@ -78,8 +77,8 @@ def _totals(plan: Plan, known: Estimate) -> Iterable[str]:
     failed = sum(known.state(key) == "failed before" for key in plan.nodes)
     pretrainings = sum(node.kind == PRETRAIN for node in plan.nodes.values())
     again = f" ({failed} of them failed before)" if failed else ""
-    kinds = f"{_counted(pretrainings, 'pre-training')} and {_counted(len(plan.nodes) - pretrainings, 'fine-tuning')}"
-    yield f"{_counted(len(plan.nodes), 'run')}: {kinds}; {len(plan.nodes) - len(left)} done, {len(left)} to do{again}."
+    kinds = f"{counted(pretrainings, 'pre-training')} and {counted(len(plan.nodes) - pretrainings, 'fine-tuning')}"
+    yield f"{counted(len(plan.nodes), 'run')}: {kinds}; {len(plan.nodes) - len(left)} done, {len(left)} to do{again}."
     flops = sum(node.flops for node in plan.nodes.values())
     yield (
         f"All: {in_short(sum(node.positions for node in plan.nodes.values()))} tokens, {in_short(flops)} FLOPs. To do:"
@@ -90,8 +89,8 @@ def _totals(plan: Plan, known: Estimate) -> Iterable[str]:
     if saved_runs > 0 and plan.naive_flops > flops:
         share = 1 - flops / plan.naive_flops
         yield (
-            f"Without sharing, every row of every table pre-trained for itself, it would be {_counted(plan.naive_runs, 'run')} and"
-            f" {in_short(plan.naive_flops)} FLOPs: sharing saves {_counted(saved_runs, 'run')} and {share:.0%} of the FLOPs."
+            f"Without sharing, every row of every table pre-trained for itself, it would be {counted(plan.naive_runs, 'run')} and"
+            f" {in_short(plan.naive_flops)} FLOPs: sharing saves {counted(saved_runs, 'run')} and {share:.0%} of the FLOPs."
         )
     else:
         yield "No run is shared."
@@ -127,7 +126,3 @@ def in_short(number: float) -> str:
         if number >= limit:
             return f"{number / limit:.3g} {unit}"
     return f"{number:.0f}"
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -9,6 +9,7 @@ import yaml
 
 from bertlab.ablation.grid import HELD_OUT, RANDOM, RANDOM_CAUSAL, SHOW, VARY, Column, Grid, Number, Row, Seeds
 from bertlab.ablation.yaml_values import Values
+from bertlab.counting import counted
 from bertlab.schemas import FINETUNE, PRETRAIN
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.metric_names import known_metrics
@@ -218,7 +219,10 @@ class GridReader(Values):
     def _number(self, value: Any, where: str, points: int) -> Number:
         if isinstance(value, list):
             if len(value) != points:
-                raise self.error(where, f"has {len(value)} numbers for {points} points: give one for each")
+                given = f"has {counted(len(value), 'number')} for {counted(points, 'point')}"
+                raise self.error(
+                    where, f"{given}: give one for each" if points else f"{given}: a table without points has one number a cell"
+                )
             return tuple(None if each is None else float(each) for each in value)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
             raise self.error(where, f"takes a number, not {value!r}")

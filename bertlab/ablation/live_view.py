@@ -15,6 +15,7 @@ from rich.text import Text
 from bertlab.ablation.graph import Plan
 from bertlab.ablation.run_states import ENDED, RunState, State, count
 from bertlab.ablation.time_left import seconds_left, seconds_left_of, share_done
+from bertlab.counting import counted
 from bertlab.messages import say
 from bertlab.training.progress import duration
 
@@ -167,14 +168,14 @@ def event(run: RunState, runs: list[RunState]) -> str:
 
 def summary(runs: list[RunState]) -> str:
     """``12 of 40 runs done · 2 running · 25 waiting · 1 failed``."""
-    words = [f"{count(runs, State.DONE)} of {len(runs)} runs done"]
+    words = [f"{count(runs, State.DONE)} of {counted(len(runs), 'run')} done"]
     words += [f"{number} {state.value}" for state in State if state is not State.DONE and (number := count(runs, state))]
     return " · ".join(words)
 
 
 def stopping_line(running: int, *, at_once: bool) -> str:
     """What is said when a signal came."""
-    runs = f"{running} run{'s' if running != 1 else ''}"
+    runs = counted(running, "run")
     return f"Ending {runs} at once." if at_once else f"Stopping: {runs} save their state. Once more ends them at once."
 
 

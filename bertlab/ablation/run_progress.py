@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-LOG_TAIL = (
-    64 * 1024
-)  # bytes at a log's end that are looked at: what is sought stands in the last few lines of a log of a few thousand bytes
+LOG_TAIL = 64 * 1024  # bytes at a log's end that are looked at; mostly a log has a few thousand, and what is sought stands at its end
 ROWS_TAIL = 4096  # bytes in which the last row of a file of rows ends
 
 # What pretrain and finetune say when their training begins: "pretrain-tiny-mlm-0123abcd: …, 60 steps, resumed after step 20".
 _BEGUN = re.compile(
-    r"^(?P<name>(?:pretrain|finetune)-\S+): .*?(?P<count>[\d,.e+]+) (?P<unit>steps|minutes)(?:, resumed after step (?P<first>[\d,]+))?$",
+    r"^(?P<name>(?:pretrain|finetune)-\S+): .*?(?P<count>\d[\d,]*(?:\.\d+)?(?:e[+-]\d+)?) (?P<unit>step|minute)s?"
+    r"(?:, resumed after step (?P<first>\d[\d,]*))?$",
     re.MULTILINE,
 )
 
@@ -39,10 +38,10 @@ def read_progress(log: Path, runs: Path) -> Progress:
         return Progress(note=note)
     begun = announced[-1]
     whole = float(begun["count"].replace(",", ""))
-    done = float((begun["first"] or "0").replace(",", "")) if begun["unit"] == "steps" else 0.0
+    done = float((begun["first"] or "0").replace(",", "")) if begun["unit"] == "step" else 0.0
     row = _last_row(runs / begun["name"] / "throughput.jsonl")
     if row:
-        done = max(done, float(row["step"] if begun["unit"] == "steps" else row["seconds"] / 60))
+        done = max(done, float(row["step"] if begun["unit"] == "step" else row["seconds"] / 60))
     rate = row.get("tokens_per_second")
     return Progress(begun=True, share=min(1.0, done / max(whole, 1e-9)), rate=None if rate is None else float(rate), note=note)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import bertlab
 from bertlab.arguments import parse_arguments
 from bertlab.config import PathsConfig
+from bertlab.counting import counted
 from bertlab.data.workers import available_cores
 from bertlab.errors import UserError
 
@@ -105,7 +106,7 @@ def _computing() -> dict[str, str]:
     advice = "try trainer.precision=bf16 for wide models" if ratio > 1.5 else "keep trainer.precision=fp32"
     return {
         **found,
-        "trainer=auto": "GPU 0" if gpus else f"the CPU, {available_cores()} threads",
+        "trainer=auto": "GPU 0" if gpus else f"the CPU, {counted(available_cores(), 'thread')}",
         "bf16": f"{ratio:.1f} times the speed of fp32 on the {'GPU' if gpus else 'CPU'} in a large matrix product: {advice}",
     }
 

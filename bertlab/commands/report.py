@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from bertlab.commands.words import Words, parse_words
 from bertlab.config import LoggerConfig, PathsConfig
+from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.messages import say
 
@@ -52,7 +53,7 @@ def show_tables(manifests: Sequence[Manifest], runs: Path, folder: Path | None =
 
     shown = []
     for manifest in manifests:
-        say(f"{manifest.table}: reading {len(manifest.nodes):,} runs and judging their differences")
+        say(f"{manifest.table}: reading {counted(len(manifest.nodes), 'run')} and judging their differences")
         collected = collect(manifest, runs)
         report = report_of(collected)
         print_report(report)

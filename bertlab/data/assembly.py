@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bertlab.config import PretrainConfig
+from bertlab.counting import counted
 from bertlab.data.batches import Batch, StepBatch
 from bertlab.data.masking import Masker, Prediction, ordinary_only, predict_next, predict_previous
 from bertlab.data.randomness import derive
@@ -56,7 +57,7 @@ class PretrainingData:
             # Batch normalisation meets the other ranks in every micro-batch, so there each rank needs as many.
             if stage.sequences // world < (self._micro_count(stage.sequences) if config.norm.kind == "batch" else 1):
                 raise UserError(
-                    f"A batch of {stage.sequences} sequences (at length {stage.length}) cannot be shared by {world} devices"
+                    f"A batch of {counted(stage.sequences, 'sequence')} (at length {stage.length}) cannot be shared by {world} devices"
                     + (f" in micro-batches of {config.batch.micro}" if config.batch.micro else "")
                     + ": raise batch.sequences or batch.micro, or lower trainer.devices."
                 )

@@ -32,6 +32,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
+from bertlab.counting import counted
 from bertlab.data import vocabulary_training
 from bertlab.data.cache import cache_folder
 from bertlab.data.compression import is_compressed
@@ -343,15 +344,16 @@ def description(store: TokenStore, report: ReadingReport) -> list[str]:
     """What a user is to know of a new store: what was odd in the corpus, what was left out, and how large it is."""
     read = store.manifest["read"]
     left_out = {
-        "sentences without any token": read["empty_sentences"],
-        "documents without any token": read["empty_documents"],
-        "repeated documents, or documents of repeated lines only": read["duplicate_documents"],
-        "repeated lines or paragraphs": read["duplicate_blocks"],
+        ("sentence without any token", "sentences without any token"): read["empty_sentences"],
+        ("document without any token", "documents without any token"): read["empty_documents"],
+        ("repeated document, or of repeated lines only", "repeated documents, or of repeated lines only"): read["duplicate_documents"],
+        ("repeated line or paragraph", "repeated lines or paragraphs"): read["duplicate_blocks"],
     }
     return [
         *(f"In the corpus: {line}" for line in report.lines()),
-        *(f"Left out: {count:,} {what}" for what, count in left_out.items() if count),
-        f"Corpus: {store.documents:,} documents, {store.sentences:,} sentences, {store.token_count:,} tokens in {store.folder}",
+        *(f"Left out: {counted(count, one, many)}" for (one, many), count in left_out.items() if count),
+        f"Corpus: {counted(store.documents, 'document')}, {counted(store.sentences, 'sentence')}, {counted(store.token_count, 'token')}"
+        f" in {store.folder}",
     ]
 
 

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.counting import counted
 from bertlab.data.mapping import let_go
 from bertlab.errors import UserError
 from bertlab.files import write_atomically
@@ -124,8 +125,8 @@ class TokenStore:
         distinct, counts = np.unique(hashes, return_counts=True)
         if len(distinct) < 2:
             raise UserError(
-                f"The corpus has {self.documents} document(s), {len(distinct)} of them different, and validation needs one that is not "
-                "trained on: give at least two documents (in a text file per document, or parted as the reader expects)."
+                f"The corpus has {counted(self.documents, 'document')}, {len(distinct)} of them different, and validation needs one"
+                " that is not trained on: give at least two documents (in a text file per document, or parted as the reader expects)."
             )
         # Next-sentence prediction needs two documents on either side; with fewer than four there is but one to spare.
         least = 2 if len(distinct) >= 4 else 1

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bertlab.counting import counted
 from bertlab.data.batches import Batch
 from bertlab.errors import UserError
 from bertlab.interop.incremental import Reader
@@ -47,7 +48,7 @@ class Model:
 
     def __repr__(self) -> str:
         architecture = self.pretrained.architecture
-        size = f"{architecture.layers} layers, {architecture.hidden} wide"
+        size = f"{counted(architecture.layers, 'layer')}, {architecture.hidden} wide"
         return f"<bertlab model {self.pretrained.name}: {architecture.backbone}, {size}, {self.vocabulary.size:,} tokens>"
 
     @torch.no_grad()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.tasks.rows import Row, Table, read_text, text_lines
 
@@ -54,5 +55,5 @@ def _columns(line: str) -> list[str]:
 def _wrong_line(where: str, columns: list[str], width: int, width_line: int) -> UserError:
     if len(columns) == width:
         return UserError(f"{where} has no word before its first tab.")
-    found = f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
+    found = counted(len(columns), "column")
     return UserError(f"{where} has {found}, not {width} as in line {width_line}: a word and its columns stand on a line of their own.")

@@ -7,6 +7,7 @@ import io
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.tasks.rows import Row, Table, read_text, text_lines
 
@@ -83,7 +84,7 @@ def _refuse_doubled_names(path: Path, names: list[str]) -> None:
 def _wrong_width(where: str, found: int, names: list[str], first: int, header: bool, delimiter: str) -> UserError:
     expected = f"the {len(names)} of the header ({', '.join(names)})" if header else f"{len(names)} as in line {first}"
     cause = "a line end or a missing" if found < len(names) else "an unexpected"
-    what = f"{found} column{'' if found == 1 else 's'}"
     return UserError(
-        f"{where} has {what}, not {expected}: {cause} {delimiter} in a text? task.skip_malformed_rows=true leaves such rows out."
+        f"{where} has {counted(found, 'column')}, not {expected}: {cause} {delimiter} in a text?"
+        " task.skip_malformed_rows=true leaves such rows out."
     )

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from bertlab.config import PathsConfig
+from bertlab.counting import counted
 from bertlab.data.compression import inner_suffix
 from bertlab.errors import UserError, unknown
 from bertlab.task_config import ColumnsConfig, LayoutConfig, TaskConfig
@@ -193,7 +194,7 @@ def _parted(
         reading.leave_out("train: no answer stands in the context", len(train) - len(learnable))
         train = learnable
     if not train:
-        raise UserError(f"task={task.name}: {len(everything)} examples are too few to be parted into train and dev.")
+        raise UserError(f"task={task.name}: {counted(len(everything), 'example')} cannot be parted into train and dev.")
     reading.notes.append(
         f"task={task.name} has a file for {there[0]} alone: {len(dev):,} of its {len(everything):,} examples, chosen by a hash of their "
         f"content, are dev and the other {len(train):,} are train (task.held_out={task.held_out})"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.counting import counted
 from bertlab.errors import UserError, unknown
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.entities import entities_of
@@ -50,7 +51,7 @@ def example_scores(task: TaskConfig, predictions: Sequence[Prediction], labels: 
     if not predictions:
         raise UserError("There is nothing to score: no prediction.")
     if without := sum(prediction.gold is None for prediction in predictions):
-        raise UserError(f"Of {without:,} of the {len(predictions):,} examples it is not known what is right.")
+        raise UserError(f"Of {without:,} of the {counted(len(predictions), 'example')} it is not known what is right.")
     return _SCORES[task.kind](task, predictions, labels)
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from bertlab.counting import counted
 from bertlab.data.compression import inner_suffix
 from bertlab.errors import UserError, nearest
 from bertlab.task_config import TaskConfig
@@ -253,7 +254,7 @@ def _check_words(table: Table, line: int, words: Sequence[str] | None, count: in
         if word != wanted:
             raise UserError(f"{table.path}:{line + place} has the word {word!r} where the data has {wanted!r} (sentence {example.id}).")
     if count != len(example.words):
-        raise UserError(f"{table.path}:{line}: the sentence has {count} words, but {len(example.words)} in the data.")
+        raise UserError(f"{table.path}:{line}: the sentence has {counted(count, 'word')}, but {len(example.words)} in the data.")
 
 
 def _with_gold_column(task: TaskConfig, table: Table) -> list[Prediction]:

@@ -7,16 +7,18 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.training.devices import check_devices
 from bertlab.training.finetune_identity import finetune_folder_of, finetuning_identity
 from bertlab.training.identity import Identity, hash8
+from bertlab.training.launched import process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import ProgressDisplay, say
 from bertlab.training.run_folder import RunFolder
-from bertlab.training.running import bad_ends_told, fit, process_rank, train_once
+from bertlab.training.running import bad_ends_told, fit, train_once
 
 if TYPE_CHECKING:
     from bertlab.interop.pretrained import Pretrained
@@ -63,7 +65,7 @@ def finetune(config: FinetuneConfig) -> Path:
 
 def _at_once(ingredients: Ingredients) -> AtOnce:
     tuning, norm = ingredients.config.tuning, ingredients.pretrained.architecture.norm
-    on_a_device = -(-tuning.batch // ingredients.config.trainer.devices)
+    on_a_device = -(-tuning.batch // ingredients.config.trainer.world)
     count = min(on_a_device, tuning.micro or on_a_device)
     return AtOnce("tuning.micro", count, "examples", norm == "batch", "a smaller checkpoint or a shorter task.max_length")
 
@@ -95,7 +97,7 @@ def _check_labels(config: FinetuneConfig, task: ChosenTask) -> None:
         unknown = sum(gold_of(example, task.data.labels) is None for example in task.data.splits[split])
         if unknown:
             hint = "task.columns.label (or answer, tags)" if split == "train" else "another split first in task.evaluate"
-            raise UserError(f"Of {unknown:,} examples of {split} it is not known what is right: name {hint}.")
+            raise UserError(f"Of {counted(unknown, 'example')} of {split} it is not known what is right: name {hint}.")
 
 
 def _refuse_single_label(config: FinetuneConfig, task: ChosenTask) -> None:
@@ -168,7 +170,7 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
     if process_rank() == 0:
         _describe(ingredients, run, model)
     splits = _splits(ingredients, model, device_kind)
-    steps = TaskSteps(splits["train"].inputs, config, process_rank(), config.trainer.devices, splits["train"].attach)
+    steps = TaskSteps(splits["train"].inputs, config, process_rank(), config.trainer.world, splits["train"].attach)
     steps_per_epoch = steps.per_epoch
     total = max(1, round(config.tuning.epochs * steps_per_epoch))
     _check_shares(ingredients, splits["train"].inputs.examples)
@@ -223,7 +225,7 @@ def _frozen_weights(ingredients: Ingredients) -> str:
 
 def _check_shares(ingredients: Ingredients, examples: int) -> None:
     """Batch normalisation meets the other ranks in every micro-batch, so there each needs as many. Raises ``UserError``."""
-    config, world = ingredients.config, ingredients.config.trainer.devices
+    config, world = ingredients.config, ingredients.config.trainer.world
     if world == 1 or ingredients.pretrained.architecture.norm != "batch":
         return
     micro = config.tuning.micro or config.tuning.batch
@@ -231,8 +233,9 @@ def _check_shares(ingredients: Ingredients, examples: int) -> None:
         largest = -(-size // world)
         if size // world < -(-largest // micro):
             raise UserError(
-                f"A batch of {size} examples cannot be shared by {world} devices under batch normalisation: choose tuning.batch so that the"
-                f" {examples} examples leave no small batch at the end of an epoch, or lower trainer.devices."
+                f"A batch of {counted(size, 'example')} cannot be shared by {world} devices under batch normalisation: choose tuning.batch"
+                f" so that the {counted(examples, 'example')} of training leave no small batch at the end of an epoch, or lower"
+                " trainer.devices."
             )
 
 
@@ -242,7 +245,8 @@ def _announce(ingredients: Ingredients, run: RunFolder, model: TaskModel, total:
     task, trained = ingredients.task, sum(each.numel() for each in model.parameters() if each.requires_grad)
     parameters = sum(each.numel() for each in model.parameters())
     begun = "" if state is None else f", resumed after step {state['step']:,}"
-    say(f"{run.name}: {task.examples['train']:,} examples, {trained:,} of {parameters:,} parameters trained, {total:,} steps{begun}")
+    examples, steps = counted(task.examples["train"], "example"), counted(total, "step")
+    say(f"{run.name}: {examples}, {trained:,} of {parameters:,} parameters trained, {steps}{begun}")
     if task.left_out:
         say("left out: " + ", ".join(f"{count:,} ({why})" for why, count in task.left_out.items()))
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from torch.utils.data import Dataset
 
+from bertlab.counting import counted
 from bertlab.data.cache import cache_folder
 from bertlab.data.task_batch import TaskBatch
 from bertlab.data.tokenizer import Vocabulary
@@ -129,20 +130,19 @@ def _of_right_length(examples: list[Example], tuning: TuningConfig, left_out: di
     if least is None and most is None:
         return examples
     lengths = [word_count(example) for example in examples]
-    if short := sum(least is not None and length < least for length in lengths):
-        left_out[f"train: fewer than {least} words"] = short
-    if long := sum(most is not None and length > most for length in lengths):
-        left_out[f"train: more than {most} words"] = long
+    if least is not None and (short := sum(length < least for length in lengths)):
+        left_out[f"train: fewer than {counted(least, 'word')}"] = short
+    if most is not None and (long := sum(length > most for length in lengths)):
+        left_out[f"train: more than {counted(most, 'word')}"] = long
     kept = [
         example
         for example, length in zip(examples, lengths, strict=True)
         if (least is None or length >= least) and (most is None or length <= most)
     ]
     if not kept:
-        raise UserError(
-            f"No training example has {'' if least is None else f'at least {least} '}{'' if most is None else f'at most {most} '}words:"
-            " loosen tuning.min_words and tuning.max_words."
-        )
+        bounds = [] if least is None else [f"at least {counted(least, 'word')}"]
+        bounds += [] if most is None else [f"at most {counted(most, 'word')}"]
+        raise UserError(f"No training example has {' and '.join(bounds)}: loosen tuning.min_words and tuning.max_words.")
     return kept
 
 

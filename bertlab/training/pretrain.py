@@ -12,10 +12,11 @@ from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.training.devices import check_devices, check_memory, sequences_at_once
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of
+from bertlab.training.launched import process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import duration, say
 from bertlab.training.run_folder import RunFolder
-from bertlab.training.running import bad_ends_told, fit, process_rank, train_once
+from bertlab.training.running import bad_ends_told, fit, train_once
 
 if TYPE_CHECKING:
     from bertlab.data.assembly import PretrainingData
@@ -141,7 +142,7 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
         config,
         plan,
         process_rank(),
-        config.trainer.devices,
+        config.trainer.world,
         predict=ingredients.objective.predict,
         pair=ingredients.objective.pair,
     )
@@ -196,7 +197,10 @@ def _announce(ingredients: Ingredients, run: RunFolder, model: Bert, state: dict
     if process_rank() > 0:
         return
     plan, parameters = ingredients.plan, sum(parameter.numel() for parameter in model.parameters())
-    whole = f"{plan.total_steps:,} steps" if plan.total_steps is not None else f"{plan.minutes:g} minutes"
+    if plan.total_steps is not None:
+        whole = counted(plan.total_steps, "step")
+    else:
+        whole = f"{plan.minutes:g} minute{'' if plan.minutes == 1 else 's'}"
     begun = "" if state is None else f", resumed after step {state['step']:,}"
     say(f"{run.name}: {parameters:,} parameters, {whole}{begun}")
 

@@ -79,12 +79,16 @@ def test_progress_of_a_budget_of_time_and_of_a_finetuning(tmp_path: Path) -> Non
     log = tmp_path / "log"
     for name, announced, share in (
         ("pretrain-tiny-ltr-0123abcd", "760,322 parameters, 2.5 minutes, resumed after step 100", 0.4),
+        ("pretrain-tiny-ltr-1123abcd", "760,322 parameters, 1 minute", 1.0),
         ("finetune-mnli-tiny-0123abcd", "1,000 examples, 20 of 760,322 parameters trained, 120 steps", 0.5),
+        ("finetune-mnli-tiny-1123abcd", "1 example, 20 of 760,322 parameters trained, 1 step, resumed after step 0", 1.0),
     ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "throughput.jsonl").write_text(json.dumps({"step": 60, "seconds": 60.0, "tokens_per_second": 1.0}) + "\n")
         log.write_text(f"{name}: {announced}\n")
         assert read_progress(log, tmp_path).share == pytest.approx(share)
+    log.write_text("pretrain-x: , steps\npretrain-x: e steps\npretrain-x: 1,2.e minutes\n")  # numbers that are none
+    assert not read_progress(log, tmp_path).begun
 
 
 @given(st.binary(max_size=300))

@@ -200,7 +200,7 @@ class TestOneFileParted:
 
     def test_too_few_to_part(self, tmp_path: Path) -> None:
         write_objects(tmp_path / "val.jsonl", SWAG[0], SWAG[0])
-        with pytest.raises(UserError, match="2 examples are too few to be parted"):
+        with pytest.raises(UserError, match="2 examples cannot be parted"):
             load(configured("swag", path=str(tmp_path)))
 
 

@@ -11,6 +11,7 @@ from bertlab.ablation.report.markdown import provenance_lines
 from bertlab.ablation.report.model import BASELINE, PUBLISHED, RANDOM, Cell, Difference, Report, ReportColumn, ReportRow
 from bertlab.ablation.report.plots import Plot, inline
 from bertlab.ablation.report.words import LEGEND, cell_lines, difference_text, probability
+from bertlab.counting import counted
 
 _SECTIONS = (
     (drawn.CURVES, "Over the pre-training", "Who is ahead depends on what is counted: text read, words predicted, or computation."),
@@ -142,7 +143,7 @@ def _provenance(report: Report) -> Iterable[str]:
     yield '<section id="provenance"><h2>Provenance</h2><dl>'
     for heading, text in provenance_lines(report):
         yield f"<div><dt>{escape(heading)}</dt><dd>{escape(text)}</dd></div>"
-    yield f"</dl><details><summary>All {len(report.provenance.runs)} runs</summary>"
+    yield f"</dl><details><summary>All {counted(len(report.provenance.runs), 'run')}</summary>"
     yield '<div class="wide"><table class="plain"><thead><tr>'
     yield "".join(f'<th scope="col">{head}</th>' for head in ("run", "kind", "seed", "status", "minutes", "tokens", "folder"))
     yield "</tr></thead><tbody>"

@@ -23,6 +23,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
+from bertlab.counting import counted
 from bertlab.data import vocabulary_training
 from bertlab.data.cache import cache_folder
 from bertlab.data.fingerprints import source_fingerprint
@@ -213,8 +214,8 @@ class Building:
                 return parted, [_of_held_out(parted)]
             note = (
                 f"The examples are of documents that pre-training may have seen: those that corpus.held_out={corpus.held_out} keeps from "
-                f"it give {have['dev']:,} examples for dev and {have['test']:,} for test only. Pre-train with a larger corpus.held_out "
-                "and give task.probe.corpus.held_out the same."
+                f"it give {counted(have['dev'], 'example')} for dev and {have['test']:,} for test only. Pre-train with a larger "
+                "corpus.held_out and give task.probe.corpus.held_out the same."
             )
         else:
             note = "The examples are of all documents alike, whether or not pre-training has seen them (task.probe.documents=any)."
