@@ -24,11 +24,11 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
 from bertlab.arguments import Arguments
-from bertlab.errors import UserError
+from bertlab.errors import UserError, unknown
 from bertlab.groups import choices, default_choices
 from bertlab.keys import check_key, words_for
 from bertlab.overrides import prepare_overrides
@@ -75,6 +75,7 @@ def compose(
         UserError: whatever is wrong with the arguments or with a configuration file.
     """
     folders = [*([arguments.config_dir] if arguments.config_dir else []), conf_folder()]
+    _check_config_name(arguments.config_name, folders)
     groups = {group: found for group, found in choices(folders).items() if belongs(group, schema)}
     chosen = {**default_choices(folders, arguments.config_name or schema.name), **_without_default(schema, groups)}
     overrides = prepare_overrides(arguments.overrides, schema, groups, chosen if base is None else groups, arguments.multirun)
@@ -121,6 +122,13 @@ def compose_all(schema: Schema[C], commands: Sequence[Sequence[str]], config_dir
             return [_to_config(schema, hydra.compose(schema.name, overrides=[*search, *overrides])) for overrides in prepared]
     except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
         raise _as_user_error(error, schema) from error
+
+
+def _check_config_name(name: str | None, folders: Sequence[Path]) -> None:
+    """Refuse the name of a configuration that is in none of the folders. Raises ``UserError``."""
+    if name is None or any((folder / f"{name.removesuffix('.yaml')}.yaml").is_file() for folder in folders):
+        return
+    raise unknown("configuration (--config-name)", name, {file.stem for folder in folders for file in folder.glob("*.yaml")})
 
 
 def _without_default(schema: Schema[Any], groups: Mapping[str, Any]) -> dict[str, str]:
@@ -178,6 +186,9 @@ def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
     while (cause := causes[-1].__cause__ or causes[-1].__context__) is not None:
         causes.append(cause)
     key = next((key for cause in causes if (key := getattr(cause, "full_key", None))), None)
+    if key is not None and any(isinstance(cause, MissingMandatoryValue) for cause in causes):
+        section, _, name = key.rpartition(".")
+        return UserError(f"{key} is not said{f', neither in the file that {section}= names' if section else ''}: add {name}: … there.")
     words = " ".join(str(error).split("\n    full_key")[0].split()).rstrip(".")
     if key is None:
         return UserError(f"{words}.")

@@ -321,11 +321,22 @@ _PRETRAIN_KEYS = {
     "optimizer.lr": "the highest learning rate",
     "masking.rate": "share of the words that are predicted",
     "validation.every": "steps between evaluations",
-    "trainer.devices": "processors of the accelerator's kind",
+    "trainer.devices": "processors of the accelerator's kind, on each node",
+    "trainer.nodes": "machines that train together",
     "trainer.precision": "fp32 or bf16",
     "init": "a checkpoint to start from, in place of random weights: a run, an exported or a Hugging Face folder",
     "seed": "of everything that is random",
     "paths.runs": "where runs' folders go",
+    "paths.cache": "where vocabularies and token stores go",
+}
+_PREPARE_KEYS = {
+    "corpus.path": "a file, a folder or a glob",
+    "corpus.column": "the text's, of jsonl, parquet and huggingface",
+    "corpus.strict": "stop at what is malformed",
+    "corpus.filter.duplicate_documents": "leave repeated documents out",
+    "tokenizer.vocab_size": "entries of the vocabulary",
+    "tokenizer.lowercase": "and strip accents",
+    "tokenizer.path": "take this vocabulary, and train none",
     "paths.cache": "where vocabularies and token stores go",
 }
 _FINETUNE_KEYS = {
@@ -349,12 +360,13 @@ _FINETUNE_KEYS = {
     "tuning.evaluate_every": "epochs between evaluations",
     "tuning.train_examples": "take so many, the same for every seed",
     "submission": "also write the file that the task's server takes",
-    "trainer.devices": "processors of the accelerator's kind",
+    "trainer.devices": "processors of the accelerator's kind, on each node",
+    "trainer.nodes": "machines that train together",
     "trainer.precision": "fp32 or bf16",
     "seed": "of everything that is random",
     "paths.runs": "where runs' folders go, and where a checkpoint's name is looked for",
 }
-_MAIN_KEYS = {"pretrain": _PRETRAIN_KEYS, "prepare": _PRETRAIN_KEYS, "finetune": _FINETUNE_KEYS}
+_MAIN_KEYS = {"pretrain": _PRETRAIN_KEYS, "prepare": _PREPARE_KEYS, "finetune": _FINETUNE_KEYS}
 
 
 def show_help(verb: str, arguments: Arguments) -> int:

@@ -195,6 +195,12 @@ class TestHelp:
         assert "tokenizer.vocab_size (8192)" in out
         assert "budget.tokens (1.2e+07)" in out
 
+    def test_the_help_of_prepare_lists_what_it_heeds(self, call: Call) -> None:
+        _, out, _ = call("prepare", "--help")
+        keys = out.partition("Main keys")[2]
+        assert {"corpus.path", "tokenizer.vocab_size", "paths.cache"} <= set(keys.split())
+        assert not any(section in keys for section in ("optimizer.", "masking.", "batch.", "budget.", "trainer.", "seed", "paths.runs"))
+
     def test_the_examples_can_be_composed(self, call: Call) -> None:
         """An example that no longer works teaches nothing."""
         from bertlab.help import VERBS

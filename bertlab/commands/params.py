@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PUBLISHED_VOCABULARY = 30522
+_LEAST_WIDTH = 72  # columns of text that the tables need; a narrower terminal breaks their lines and drops nothing
 
 
 def run(words: list[str]) -> int:
@@ -94,6 +95,7 @@ def _print(costs: list[dict[str, Any]]) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
+    console.width = max(console.width, _LEAST_WIDTH)
     for cost in costs:
         console.print(f"{cost['model']} tokenizer.vocab_size={cost['vocabulary']}", soft_wrap=True)
         console.print(_parameter_table(cost))

@@ -42,6 +42,14 @@ def test_json_for_one_and_for_several(capsys: pytest.CaptureFixture[str]) -> Non
     assert [cost["encoder_with_pooler_at_30522"] for cost in several] == [PUBLISHED["tiny"], PUBLISHED["mini"]]
 
 
+def test_a_narrow_terminal_cuts_no_number(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = printed(capsys, "model=base")
+    monkeypatch.setenv("COLUMNS", "20")
+    narrow = printed(capsys, "model=base")
+    assert [line for line in narrow.splitlines() if "total" in line] == [line for line in wide.splitlines() if "total" in line]
+    assert "…" not in narrow
+
+
 def test_every_length_of_the_schedule_has_its_costs() -> None:
     (job,) = compose(PRETRAIN, parse_arguments(["scale=paper"]))
     short, long = costs_of(job.config)["training"]
