@@ -13,7 +13,7 @@ from bertlab.files import write_json
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.training.devices import check_devices
 from bertlab.training.finetune_identity import finetune_folder_of, finetuning_identity
-from bertlab.training.identity import Identity, hash8
+from bertlab.training.identity import Identity, hash8, write_identity
 from bertlab.training.launched import process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import ProgressDisplay, say
@@ -194,6 +194,7 @@ def _describe(ingredients: Ingredients, run: RunFolder, model: TaskModel) -> Non
 
     config = ingredients.config
     run.write_config(config)
+    write_identity(run, ingredients.identity)
     ingredients.pretrained.vocabulary.save(run.tokenizer)
     describe(run, config.task, ingredients.task.data.labels, model, config.head, config.features)
 

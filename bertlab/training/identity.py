@@ -12,9 +12,11 @@ import hashlib
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from bertlab.config import PretrainConfig
+from bertlab.errors import UserError
+from bertlab.files import write_json
 from bertlab.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -116,7 +118,37 @@ def run_folder_of(config: PretrainConfig, identity: Identity) -> RunFolder:
 
 
 def begun_or_new(runs: Path, name: str, identity: Identity) -> RunFolder:
-    """The folder in ``runs`` of a run of this kind and identity; where there is none, one of this readable ``name``."""
+    """The folder in ``runs`` of a run of this kind and identity; where there is none, one of this readable ``name``.
+
+    Raises:
+        UserError: the folder that has this hash is another run's.
+    """
     digest = hash8(identity)
-    begun = sorted(runs.glob(f"{identity['kind']}-*-{digest}"))
-    return RunFolder(begun[0] if begun else runs / f"{name}-{digest}")
+    begun = [RunFolder(path) for path in sorted(runs.glob(f"{identity['kind']}-*-{digest}"))]
+    if not begun:
+        return RunFolder(runs / f"{name}-{digest}")
+    own = [run for run in begun if read_identity(run) in (None, canonical(identity))]
+    if not own:
+        raise UserError(
+            f"{begun[0].path} is another run, whose identity has by chance the same eight digits ({begun[0].identity.name} there holds it):"
+            " put this one into another folder of runs with paths.runs=DIR, or take another seed."
+        )
+    return own[0]
+
+
+def write_identity(run: RunFolder, identity: Identity) -> None:
+    """Keep the whole identity in the run's folder, from its beginning."""
+    write_json(run.identity, canonical(identity))
+
+
+def read_identity(run: RunFolder) -> Identity | None:
+    """What ``write_identity`` has kept, or the result of a run that was made before there was such a file; None where neither tells it."""
+    for path, key in ((run.identity, None), (run.result, "identity")):
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            found = found if key is None else found[key]
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+        if isinstance(found, dict):
+            return cast(Identity, canonical(found))
+    return None

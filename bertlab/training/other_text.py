@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 from bertlab.config import PretrainConfig
 from bertlab.data.fingerprints import share_text
 from bertlab.errors import UserError
+from bertlab.training.identity import read_identity
 from bertlab.training.progress import say
 from bertlab.training.run_folder import RunFolder, find_checkpoint
 
@@ -59,8 +59,6 @@ def _knows(run: RunFolder, config: PretrainConfig, store: TokenStore) -> bool:
 
 
 def _content(run: RunFolder) -> str | None:
-    """The fingerprint of the store that a pre-training was trained on; None where there is no whole result that says so."""
-    try:
-        return str(json.loads(run.result.read_text(encoding="utf-8"))["identity"]["corpus"]["content"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    """The fingerprint of the store that a pre-training was trained on; None where nothing whole says so."""
+    identity = read_identity(run)
+    return None if identity is None else str(identity["corpus"]["content"])

@@ -11,7 +11,7 @@ from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.training.devices import check_devices, check_memory, sequences_at_once
-from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of
+from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of, write_identity
 from bertlab.training.launched import process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import duration, say
@@ -135,6 +135,7 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
     device_kind = set_up_process(config.trainer, config.backbone.kind)
     if process_rank() == 0:
         run.write_config(config)
+        write_identity(run, ingredients.identity)
         ingredients.store.vocabulary.save(run.tokenizer)
         write_json(run.architecture, ingredients.architecture.to_dict())
     data = PretrainingData(

@@ -1,6 +1,7 @@
 """The folder of a run, which is the truth about it: everything that a table or a plot needs can be rebuilt from it alone.
 
 config.yaml          resolved; enough to start the run again
+identity.json        all that can change one of its numbers, of which the folder's name has a short hash
 metrics.jsonl        losses, accuracies, learning rate: what depends on the configuration alone, so that two runs of it on one
 machine, interrupted or not, have the same bytes here
 throughput.jsonl     seconds, tokens a second, memory: what depends on the machine and the hour
@@ -57,6 +58,11 @@ class RunFolder:
     def config(self) -> Path:
         """The resolved configuration."""
         return self.path / "config.yaml"
+
+    @property
+    def identity(self) -> Path:
+        """All that can change one of the run's numbers; its folder's name ends with the hash of it."""
+        return self.path / "identity.json"
 
     @property
     def metrics(self) -> Path:

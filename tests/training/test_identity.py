@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 from changing import change
@@ -8,8 +10,18 @@ from changing import change
 from bertlab.config import BudgetConfig, LengthsConfig, ModelConfig, PretrainConfig, StageConfig
 from bertlab.data.schedule import plan_training
 from bertlab.data.store import SourceRange
+from bertlab.errors import UserError
 from bertlab.models.architecture import Architecture
-from bertlab.training.identity import canonical, hash8, pretraining_identity, readable_name, run_folder_of
+from bertlab.training.identity import (
+    begun_or_new,
+    canonical,
+    hash8,
+    pretraining_identity,
+    readable_name,
+    run_folder_of,
+    write_identity,
+)
+from bertlab.training.run_folder import RunFolder
 
 
 @dataclass
@@ -138,3 +150,26 @@ def test_names(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder.path.mkdir()
     config.model.name = "mine"
     assert run_folder_of(config, identity).path == folder.path
+
+
+def test_a_folder_of_the_same_digits_is_another_run_s_if_its_identity_says_so(tmp_path: Path) -> None:
+    """The name has 32 bits of the hash; the whole identity stands in the folder."""
+    identity = {"kind": "pretrain", "rate": 1.0, "stages": [(0.5, 32)]}
+    run = begun_or_new(tmp_path, "pretrain-tiny-mlm", identity)
+    run.path.mkdir()
+    assert begun_or_new(tmp_path, "pretrain-renamed", identity).path == run.path  # begun by a version that kept no identity
+    write_identity(run, identity)
+    assert begun_or_new(tmp_path, "pretrain-tiny-mlm", {**identity, "rate": 1, "stages": [[0.5, 32]]}).path == run.path
+    write_identity(run, {**identity, "rate": 2})  # as if the hashes began alike
+    with pytest.raises(UserError, match=r"is another run, whose identity has by chance the same eight digits .*paths\.runs=DIR"):
+        begun_or_new(tmp_path, "pretrain-tiny-mlm", identity)
+    twin = RunFolder(tmp_path / run.name.replace("tiny", "twin"))
+    twin.path.mkdir()
+    write_identity(twin, identity)
+    assert begun_or_new(tmp_path, "pretrain-tiny-mlm", identity).path == twin.path
+    run.identity.unlink()
+    twin.identity.unlink()
+    for each in (run, twin):
+        each.result.write_text(json.dumps({"identity": {**identity, "rate": 3}}))
+    with pytest.raises(UserError, match="another run"):  # what a finished run's result says of it counts as well
+        begun_or_new(tmp_path, "pretrain-tiny-mlm", identity)

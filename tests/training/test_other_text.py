@@ -111,6 +111,8 @@ class TestWhatIsOtherText:
         assert other(run, new)
         assert "is not here any more" in capsys.readouterr().err
         run.result.unlink()
+        assert other(run, new)
+        run.identity.unlink()
         assert not other(run, new), "nothing says what it was trained on"
 
     def test_files_are_shared_or_not(self, tmp_path: Path, make_config: MakeConfig) -> None:
