@@ -317,7 +317,7 @@ class Preparation:
         """
         check_once(folder)
         store = TokenStore.open(folder)
-        if (made_from := store.manifest["made_from"]) != (expected := self.made_from(vocabulary)):
+        if (made_from := store.manifest.get("made_from", {})) != (expected := self.made_from(vocabulary)):
             other = "vocabulary" if made_from.get("tokenizer") != expected["tokenizer"] else "corpus"
             raise UserError(f"{folder} holds the token store of another {other}: delete the folder and run the same command again.")
         self.at_most(store.documents)

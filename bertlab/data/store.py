@@ -152,11 +152,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of the store in ``folder``. UserError when there is none, or of another format."""
     path = folder / MANIFEST
     try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        manifest: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise UserError(f"{folder} is no token store, it has no {MANIFEST}: make one with `bertlab prepare`.") from error
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): delete the folder and run `bertlab prepare` again.") from error
+    if not isinstance(manifest, dict):
+        raise UserError(f"{path} is damaged (it holds no object): delete the folder and run `bertlab prepare` again.")
     if manifest.get("format") != FORMAT:
         raise UserError(f"{path} has format {manifest.get('format')}, this version reads {FORMAT}: run `bertlab prepare` again.")
     if not _adds_up(manifest):
