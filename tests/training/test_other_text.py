@@ -88,7 +88,8 @@ class TestWhatIsOtherText:
     ) -> None:
         first, config = trained
         texts = write(tmp_path / "texts", *(TEXT * (number + 1) for number in range(4)))
-        further = RunFolder(pretrain(make_config(**{"corpus.path": texts, "init": first.name, "budget.steps": 2})))
+        changes = {"corpus.path": texts, "init": first.name, "tokenizer.path": str(first.tokenizer), "budget.steps": 2}
+        further = RunFolder(pretrain(make_config(**changes)))
         assert not other(further, further.read_config())
         assert not other(further, config), "the run that it started from was trained on this"
         assert other(further, on(config, path=write(tmp_path / "new", TEXT * 9, TEXT * 8)))
