@@ -91,6 +91,11 @@ def made(command: str = "") -> Made:
     )
 
 
+def group_of(scale: str) -> str:
+    """The name under which Weights & Biases shows runs of grids together: tables of a scale share runs, so it is the scale's."""
+    return f"grid-{scale}"
+
+
 def manifests_folder(runs: Path) -> Path:
     """Where they are kept."""
     return runs / "grid" / "tables"

@@ -71,7 +71,7 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
     from bertlab.ablation.dry_run import announcement
     from bertlab.ablation.execute import Options, execute
     from bertlab.ablation.local_executor import local_executor
-    from bertlab.ablation.manifest import manifest_of, write_manifest
+    from bertlab.ablation.manifest import group_of, manifest_of, write_manifest
     from bertlab.ablation.words import key_of_word
     from bertlab.commands.report import show_tables
     from bertlab.overrides import text_of
@@ -83,7 +83,7 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
     overrides = [word for word in request.settings.machine if key_of_word(word) not in ("paths.runs", "paths.cache")]
     config_dir = request.settings.config_dir
     flags = [] if config_dir is None else [f"--config-dir={config_dir}"]  # what the plan was composed with, runs are, too
-    options = Options(overrides=(*flags, f"logger.group={text_of(_group(plan))}", *overrides), cache=request.cache)
+    options = Options(overrides=(*flags, f"logger.group={text_of(group_of(request.settings.scale))}", *overrides), cache=request.cache)
     if sentence := announcement(plan, request.runs):  # hours may be ahead
         say(sentence)
     outcome = execute(plan, request.runs, executor, options)
@@ -91,8 +91,3 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
         show_tables(manifests, request.runs)
     return outcome.exit_code
 
-
-def _group(plan: Plan) -> str:
-    """The name under which Weights & Biases shows the runs together: ``table5-laptop``."""
-    (scale,) = {table.scale for table in plan.tables.values()}
-    return f"{'+'.join(plan.tables)}-{scale}"

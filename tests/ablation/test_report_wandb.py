@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_runs import FakeTable
@@ -34,18 +35,31 @@ def report(runs: Path, *words: str, **environment: str) -> subprocess.CompletedP
     )
 
 
+def leaves(filters: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a set's runs are chosen by; each has to be in the list of ids."""
+    inner = filters.get("filters")
+    if inner is None:
+        assert (filters["key"]["name"], filters["op"]) == ("name", "IN")  # wandb's word for a run's id
+        return [filters]
+    return [leaf for each in inner for leaf in leaves(each)]
+
+
 def test_specification_has_text_run_sets_tables_and_plots(tmp_path: Path) -> None:
     manifest = FakeTable(tmp_path).write()
     found = report_table(manifest, tmp_path)
     folder = render_all(found, tmp_path / "out").parent
-    mirrored = Mirrored("bertlab", None, "grid-smoke", False, "report-table5", None, ("held_out/128/perplexity",))
+    mirrored = Mirrored("bertlab", None, False, "report-table5", None, ("held_out/128/perplexity",))
     written = json.loads(specification(build(found, mirrored, folder)))
     text = json.dumps(written)
     markdown_block = next(block for block in written["blocks"] if block["type"] == "markdown-block")
     assert markdown_block["content"].startswith("# Effect of the pre-training tasks")
     grids = [block["metadata"] for block in written["blocks"] if block["type"] == "panel-grid"]
     assert [[run_set["name"] for run_set in grid["runSets"]] for grid in grids] == [["The table"], ["Pre-trainings", "Fine-tunings"]]
-    assert "grid-smoke" in text
+    runs = {set_["name"]: {name for leaf in leaves(set_["filters"]) for name in leaf["value"]} for set_ in grids[1]["runSets"]}
+    ended = [run for run in found.provenance.runs if run.status == "done"]
+    done = {kind: {run.folder for run in ended if run.kind == kind} for kind in ("pretrain", "finetune")}
+    assert runs == {"Pre-trainings": done["pretrain"], "Fine-tunings": done["finetune"]}
+    assert all(done.values())
     assert "held_out/128/perplexity" in text
     assert "plots/cells-mnli" in text
 

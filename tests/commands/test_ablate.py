@@ -183,6 +183,7 @@ class TestCommand:
 
         def begun(plan: Plan, runs: Path, executor: object, options: Options) -> Outcome:
             said.append(capsys.readouterr().err)
+            assert "logger.group='grid-smoke'" in options.overrides  # as a report puts what it sends
             for node in plan.nodes.values():
                 write_record(runs, Record(node.key, "done", str(tmp_path), seconds=30.0))
             return Outcome([], 15, 0.0)

@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from bertlab.ablation.collect import DONE
+from bertlab.ablation.graph import FINETUNE, PRETRAIN
 from bertlab.ablation.report.markdown import markdown
 from bertlab.ablation.report.model import Report
 from bertlab.ablation.report.wandb_tables import REPORT_JOB, Mirrored
@@ -52,9 +54,11 @@ def build(report: Report, mirrored: Mirrored, folder: Path) -> Any:
     # What names no owner is looked for with the owner of the report, and takes no login to be written down.
     place = {"project": mirrored.project, **({"entity": mirrored.entity} if mirrored.online and mirrored.entity else {})}
     table_run = wr.Runset(**place, name="The table", filters=f"Tags in ['{report.table}'] and JobType = '{REPORT_JOB}'")
+    # By their ids: a run that another table's call has sent, or a call of its own, has that one's group and tags.
     sets = [
-        wr.Runset(**place, name=label, filters=f"Tags in ['{report.table}'] and JobType = '{kind}' and Group = '{mirrored.group}'")
-        for kind, label in (("pretrain", "Pre-trainings"), ("finetune", "Fine-tunings"))
+        wr.Runset(**place, name=label, filters=f"ID in {names}")
+        for kind, label in ((PRETRAIN, "Pre-trainings"), (FINETUNE, "Fine-tunings"))
+        if (names := [run.folder for run in report.provenance.runs if run.kind == kind and run.status == DONE])
     ]
     tables = [_wide(wr, wr.WeavePanelSummaryTable(table_name=name), place) for place, name in enumerate(("cells", "notes", "runs"))]
     figures = wr.MediaBrowser(title="Plots", media_keys=_media(folder), num_columns=2, layout=wr.Layout(w=_WIDE, h=20))

@@ -17,6 +17,7 @@ import yaml
 
 from bertlab.ablation.collect import DONE, Collected, NodeState
 from bertlab.ablation.graph import PRETRAIN
+from bertlab.ablation.manifest import group_of
 from bertlab.ablation.report.model import Report
 from bertlab.ablation.report.words import cell_lines
 from bertlab.config import LoggerConfig, PathsConfig
@@ -38,7 +39,6 @@ class Mirrored:
 
     project: str
     entity: str | None  # None: the login's own, or nobody's where it is offline
-    group: str
     online: bool
     run: str  # id of the table's own run
     url: str | None  # of the project, to link to
@@ -71,7 +71,7 @@ def mirror_table(
     """
     os.environ.setdefault("WANDB_SILENT", "true")
     chosen = mode(say)
-    group = f"grid-{report.scale}"
+    group = group_of(report.scale)
     done = [state for state in collected.nodes.values() if state.status == DONE and state.folder is not None]
     sent = _Sent(runs, destination, online=chosen == "online")
     for number, state in enumerate(done, 1):
@@ -193,7 +193,7 @@ def _mirror_report(
     except Exception as error:  # whatever the network or the server says
         said = f"{type(error).__name__}: {error}".splitlines()[0]
         raise UserError(f"Weights & Biases did not take the table ({said}): log in anew, or set WANDB_MODE=offline.") from error
-    return Mirrored(destination.project, entity, group, chosen == "online", name, url, _measures(collected))
+    return Mirrored(destination.project, entity, chosen == "online", name, url, _measures(collected))
 
 
 def _log(run: Any, report: Report, page: Path, url: str | None) -> None:
