@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 from bertlab.ablation.executor import BERTLAB, BUSY, Assignment, Executor, Handle, Task
-from bertlab.ablation.failures import last_words, signal_name
+from bertlab.ablation.failures import last_words
 from bertlab.ablation.graph import Node, Plan, Record
 from bertlab.ablation.live_view import View, view_of
 from bertlab.ablation.locking import NodeLock, is_locked
@@ -35,6 +35,8 @@ class Options:
     overrides: tuple[str, ...] = ()  # of both verbs, after all others: logger=none, trainer.threads=2, …
     cache: str | None = None  # paths.cache
     grace: float = GRACE
+    resubmit: bool = False  # to a queue, what was cancelled there or has failed
+    follow: bool = True  # what a queue has, to its end
     program: tuple[str, ...] = BERTLAB
 
 
@@ -45,6 +47,7 @@ class Outcome:
     runs: list[RunState]  # of every node, in the plan's order
     stopped_by: int  # the signal that ended the execution early, or 0
     seconds: float
+    left: bool = False  # to a queue
 
     @property
     def done(self) -> bool:
@@ -64,14 +67,17 @@ class Outcome:
     @property
     def exit_code(self) -> int:
         """0, 1 where a run failed, 128 and the signal's number where one came."""
-        return 128 + self.stopped_by if self.stopped_by else 0 if self.done else 1
+        if self.stopped_by:
+            return 128 + self.stopped_by
+        return 0 if self.done or (self.left and not self.failed) else 1
 
 
 def execute(plan: Plan, runs: Path, executor: Executor, options: Options | None = None, view: View | None = None) -> Outcome:
     """Run every node of ``plan`` that has no result in the folder ``runs``, and keep the records there; see the module.
 
     A run that failed in an earlier call is tried again. SIGINT, SIGTERM and SIGHUP have the runs save their state and stop; a second
-    one ends them at once.
+    one ends them at once. Where a queue keeps the tasks, signals end this call alone, the next one finds the tasks in the queue again,
+    and what failed is queued again only on request (``options.resubmit``).
 
     Args:
         plan: the nodes; runnable ones are begun in its order.
@@ -100,13 +106,29 @@ class _Execution:
         self.read_records()
         with self.noting_signals(), self.view:
             try:
+                self.find_queued()
                 self.show()
-                while self.handles or (not self.signum and self.unfinished):
+                if self.is_left:
+                    self.block()
+                    self.submit()
+                while self.is_wanted:
                     self.round()
                 self.show()
             finally:
                 self.end_all()
-        return Outcome(list(self.states.values()), self.signum, time.monotonic() - begin)
+        return Outcome(list(self.states.values()), self.signum, time.monotonic() - begin, self.is_left)
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is more to do for this call."""
+        if self.executor.is_queue:
+            return self.unfinished and not self.signum and not self.is_left
+        return bool(self.handles) or (self.unfinished and not self.signum)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether this call ends when everything is queued."""
+        return self.executor.is_queue and not self.options.follow
 
     @property
     def unfinished(self) -> bool:
@@ -120,6 +142,23 @@ class _Execution:
                 run.state, run.found = State.DONE, True
             elif record is not None:
                 self.old_failures[key] = self.written_at(key)
+
+    def find_queued(self) -> None:
+        """Take over what a queue has of an earlier call; what has failed there waits for a request to be queued again."""
+        for key, run in self.states.items() if self.executor.is_queue else ():
+            if run.state is State.DONE:
+                continue
+            handle = self.executor.find(key)
+            code = None if handle is None else self.executor.poll(handle)
+            if handle is not None and code is None:
+                self.take(run, handle)
+            elif self.options.resubmit:
+                continue
+            elif key in self.old_failures:
+                self.old_failures.pop(key)
+                self.take_over(run)
+            elif handle is not None and code not in (0, BUSY):  # 0: it was done, and what it left was deleted
+                self.ended_without_record(run, self.executor.how_it_ended(handle))
 
     def round(self) -> None:
         """Everything that there is to do now, once."""
@@ -152,7 +191,7 @@ class _Execution:
             if code == BUSY:
                 self.change(run, State.ELSEWHERE)
             elif not self.take_over(run):
-                self.ended_without_record(run, code)
+                self.ended_without_record(run, self.executor.how_it_ended(handle))
 
     def take_over(self, run: RunState) -> bool:
         """Take the node's state from its record; False where there is none that was written in the time of this call."""
@@ -163,14 +202,17 @@ class _Execution:
         self.change(run, State.DONE if record.status == "done" else State.FAILED, record.reason)
         return True
 
-    def ended_without_record(self, run: RunState, code: int) -> None:
+    def ended_without_record(self, run: RunState, how: str) -> None:
         """A task was stopped, or was itself killed, or could not keep its record."""
         if self.signum:
             self.change(run, State.WAITING)
             return
-        how = signal_name(-code if code < 0 else code - 128) if code < 0 or code > 128 else f"exit code {code}"
+        if self.has_failed_source(run):
+            self.change(run, State.WAITING)  # its queue has given it up; ``block`` says so
+            return
+        again = "; --resubmit queues it again" if self.executor.is_queue else "; the same command goes on from its last saved state"
         said = last_words(tail(log_path(self.runs, run.node.key), LOG_TAIL))
-        reason = f"It was stopped from outside ({how}); the same command goes on from its last saved state.\n{said}".strip()
+        reason = f"It was stopped from outside ({how}){again}.\n{said}".strip()
         with NodeLock(self.runs, run.node.key) as lock, suppress(OSError):
             if lock.acquire():
                 write_record(self.runs, Record(run.node.key, "failed", "", reason))
@@ -188,27 +230,49 @@ class _Execution:
     def block(self) -> None:
         """Give up nodes whose source failed, and those that hang on them."""
         for run in self.states.values():
-            source = self.states.get(run.node.source or "")
-            if run.state is State.WAITING and source is not None and source.state in (State.FAILED, State.BLOCKED):
+            if run.state in (State.WAITING, State.QUEUED) and self.has_failed_source(run):
+                if (handle := self.handles.pop(run.node.key, None)) is not None:
+                    self.executor.cancel(handle, at_once=True)
+                source = self.states[run.node.source or ""]
                 self.change(run, State.BLOCKED, f"What it starts from failed: {source.title}.")
+
+    def has_failed_source(self, run: RunState) -> bool:
+        """Whether what it starts from was not, and will not be, trained."""
+        source = self.states.get(run.node.source or "")
+        return source is not None and source.state in (State.FAILED, State.BLOCKED)
 
     def submit(self) -> None:
         """Begin as many runnable nodes as the executor takes, in the plan's order."""
+        chosen: list[RunState] = []
         for run in self.states.values():
-            if self.executor.capacity() < 1:
-                return
+            if len(chosen) >= self.executor.capacity():
+                break
             if run.state is not State.WAITING or not self.is_runnable(run.node) or self.take_over(run):
                 continue
             if is_locked(self.runs, run.node.key):
                 self.change(run, State.ELSEWHERE)
                 continue
-            self.handles[run.node.key] = self.executor.submit(self.task(run))
+            run.state = State.QUEUED  # so that what starts from it can be queued behind it
+            chosen.append(run)
+        handles = self.executor.submit([self.task(run) for run in chosen]) if chosen else []
+        for run, handle in zip(chosen, handles, strict=True):
+            self.take(run, handle)
+
+    def take(self, run: RunState, handle: Handle) -> None:
+        """Look after a task from now on."""
+        self.handles[run.node.key] = handle
+        if self.executor.begun(handle):
             run.begun_at = time.monotonic()
             self.change(run, State.RUNNING)
+        else:
+            self.change(run, State.QUEUED)
 
     def is_runnable(self, node: Node) -> bool:
-        """Whether what it starts from is done; where that is not in the plan, its task finds out."""
-        return node.source not in self.states or self.states[node.source].state is State.DONE
+        """Whether what it starts from is done, or queued before it; where that is not in the plan, its task finds out."""
+        if node.source not in self.states:
+            return True
+        there = (State.DONE, State.QUEUED, State.RUNNING) if self.executor.is_queue else (State.DONE,)
+        return self.states[node.source].state in there
 
     def task(self, run: RunState) -> Task:
         """A node as the executor takes it."""
@@ -222,6 +286,8 @@ class _Execution:
     def look(self) -> None:
         """How far the runs are, and whether those of other commands have ended."""
         for key, run in self.states.items():
+            if key in self.handles and self.executor.begun(self.handles[key]) != (run.state is State.RUNNING):
+                self.take(run, self.handles[key])  # it has begun, or was put back into its queue
             if run.state in (State.RUNNING, State.ELSEWHERE):
                 run.note(read_progress(log_path(self.runs, key), self.runs))
             if run.state is State.ELSEWHERE and not is_locked(self.runs, key) and not self.take_over(run):
@@ -256,8 +322,8 @@ class _Execution:
         self.signum = self.signum or signum
 
     def stop_all(self) -> None:
-        """Ask the tasks to stop; once more where the user insists."""
-        if self.cancelled:
+        """Ask the tasks to stop; once more where the user insists. Those of a queue go on."""
+        if self.cancelled or self.executor.is_queue:
             return
         self.cancelled = True
         with suppress(OSError):
@@ -266,7 +332,9 @@ class _Execution:
             self.executor.cancel(handle, at_once=self.insisted)
 
     def end_all(self) -> None:
-        """Leave nothing behind, also after an error of this process."""
+        """Leave nothing behind, also after an error of this process, but what a queue keeps."""
+        if self.executor.is_queue:
+            self.handles.clear()
         for handle in self.handles.values():
             self.executor.cancel(handle, at_once=False)
         while self.handles:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -62,6 +63,10 @@ class Executor(Protocol):
     """Runs tasks. Nothing here waits: ``execute`` asks from time to time."""
 
     @property
+    def is_queue(self) -> bool:
+        """Whether tasks are kept by a queue: they may be given before what they start from is done, and go on when this process ends."""
+
+    @property
     def words(self) -> tuple[str, ...]:
         """Overrides of both verbs for the machine that tasks run on, such as ``trainer.threads=1``."""
 
@@ -72,14 +77,23 @@ class Executor(Protocol):
     def capacity(self) -> int:
         """How many more tasks it takes now."""
 
-    def submit(self, task: Task) -> Handle:
-        """Start a task, or queue it; where a queue still holds the task of an earlier call, that one is meant."""
+    def find(self, key: str) -> Handle | None:
+        """The task of an earlier call for a node; only a queue knows of any, also of such as have ended."""
+
+    def submit(self, tasks: Sequence[Task]) -> list[Handle]:
+        """Start tasks, or queue them, each after the one of what it starts from."""
 
     def poll(self, handle: Handle) -> int | None:
         """The exit code of a task that has ended (of one that a signal ended: minus its number), or None."""
+
+    def begun(self, handle: Handle) -> bool:
+        """Whether a task that has not ended runs; otherwise it waits."""
+
+    def how_it_ended(self, handle: Handle) -> str:
+        """In words, of a task that has ended and whose run has left none: ``SIGKILL``, ``exit code 1``."""
 
     def cancel(self, handle: Handle, *, at_once: bool) -> None:
         """Have a task stop: its run saves its state first, or, ``at_once``, does not. ``poll`` tells when it has."""
 
     def close(self) -> None:
-        """Nothing more will be asked for; all tasks have ended."""
+        """Nothing more will be asked for. All tasks have ended, but for those that a queue keeps."""

@@ -49,6 +49,13 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
+def exit_in_words(code: int) -> str:
+    """``SIGKILL`` or ``exit code 1``: of a process that a signal ended the code is minus its number, of a shell's 128 more than it."""
+    if code < 0 or code > 128:
+        return signal_name(-code if code < 0 else code - 128)
+    return f"exit code {code}"
+
+
 def _what_to_lower(kind: str) -> str:
     micro, batch = ("batch.micro", "batch.sequences") if kind == PRETRAIN else ("tuning.micro", "tuning.batch")
     return f"run fewer at once (--jobs), or set {micro} to a part of {batch}"

@@ -154,6 +154,8 @@ def event(run: RunState, runs: list[RunState]) -> str:
     """A line for what has become of ``run``; nothing where that is no news."""
     if run.state is State.RUNNING:
         return f"begun: {run.title}"
+    if run.state is State.QUEUED:
+        return ""  # it waits; the summary counts such
     if run.state is State.ELSEWHERE:
         return f"another command runs it: {run.title}"
     if run.state is State.DONE:

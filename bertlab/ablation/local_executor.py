@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from bertlab.ablation.executor import BERTLAB, Task
+from bertlab.ablation.failures import exit_in_words
 from bertlab.ablation.templates import Templates
 from bertlab.cluster.alone import alone
 from bertlab.data.workers import available_cores
@@ -37,6 +38,7 @@ class LocalExecutor:
     When this process ends, in whatever way, the tasks notice it by a pipe that ends with it, and stop their runs.
     """
 
+    is_queue = False
     pause = 0.1
 
     def __init__(self, jobs: int, threads: int, gpus: Sequence[str] = (), *, forking: bool = False) -> None:
@@ -62,8 +64,14 @@ class LocalExecutor:
         """Free slots."""
         return self.jobs - len(self._slots)
 
-    def submit(self, task: Task) -> Process:
-        """Start a task."""
+    def find(self, key: str) -> None:
+        """Tasks do not outlive the command that started them."""
+
+    def submit(self, tasks: Sequence[Task]) -> list[Process]:
+        """Start tasks."""
+        return [self._start(task) for task in tasks]
+
+    def _start(self, task: Task) -> Process:
         slot = min(set(range(self.jobs)) - set(self._slots))
         task.log.parent.mkdir(parents=True, exist_ok=True)
         if self._templates is not None and task.assignment.program == BERTLAB:
@@ -90,6 +98,14 @@ class LocalExecutor:
         if code is not None:
             self._slots = {slot: process for slot, process in self._slots.items() if process is not handle}
         return code
+
+    def begun(self, handle: Process) -> bool:
+        """A process runs from its start on."""
+        return True
+
+    def how_it_ended(self, handle: Process) -> str:
+        """By its exit code."""
+        return exit_in_words(handle.poll() or 0)
 
     def cancel(self, handle: Process, *, at_once: bool) -> None:
         """Signals to the task, see ``runner``."""

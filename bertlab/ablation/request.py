@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from bertlab.ablation.fairness import BUDGETS
+from bertlab.ablation.graph import FINETUNE as FINETUNING
+from bertlab.ablation.graph import PRETRAIN as PRETRAINING
 from bertlab.ablation.plan import Settings
 from bertlab.ablation.words import key_of_word, section_of
 from bertlab.arguments import SentenceParser
@@ -23,10 +25,9 @@ from bertlab.overrides import parse_override, prepare_overrides
 from bertlab.resources import conf_folder
 from bertlab.schemas import FINETUNE, PRETRAIN, Schema, belongs
 
-DEFAULT_TABLE, DEFAULT_SCALE = "table5", "laptop"
-LAUNCHERS = ("local", "slurm")
+DEFAULT_TABLE, DEFAULT_SCALE, DEFAULT_LAUNCHER = "table5", "laptop", "local"
 
-_SHARED = ("trainer", "logger", "paths")  # sections that a bare word sets in both stages
+_SHARED = ("trainer", "launcher", "logger", "paths")  # sections that a bare word sets in both stages
 _MACHINE = ("trainer.threads", "trainer.workers", "trainer.progress", "trainer.log_every")
 _REFUSED = {
     "seed": "--seeds N says how many seeds there are; tables say what they vary",
@@ -47,7 +48,9 @@ class Request:
     settings: Settings
     runs: Path
     cache: str | None = None
-    launcher: str = "local"
+    launcher: str = DEFAULT_LAUNCHER  # a choice of conf/launcher
+    launching: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by the kind of run: words of the section ``launcher``
+    resubmit: bool = False
     jobs: int | None = None
     devices: int = 1  # that one run takes
     dry_run: bool = False
@@ -61,6 +64,7 @@ class _Words:
     finetune: list[str] = field(default_factory=list)
     machine: list[str] = field(default_factory=list)
     flags: dict[str, str] = field(default_factory=dict)  # scale, budget, launcher, tasks
+    launching: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by the kind of run
 
 
 def parse_request(arguments: Sequence[str]) -> Request:
@@ -78,9 +82,10 @@ def parse_request(arguments: Sequence[str]) -> Request:
     tables = [word for word in parsed.words if "=" not in word or Path(word).is_file()]
     words = _sorted(word for word in parsed.words if word not in tables)
     _check(words, config_dir)
-    launcher = parsed.launcher or words.flags.get("launcher", "local")
-    if launcher not in LAUNCHERS:
-        raise unknown("launcher", launcher, LAUNCHERS)
+    launcher = parsed.launcher or words.flags.get("launcher", DEFAULT_LAUNCHER)
+    launchers = choices([*([config_dir] if config_dir else []), conf_folder()])["launcher"]
+    if launcher not in launchers:
+        raise unknown("launcher", launcher, launchers)
     budget = parsed.budget or words.flags.get("budget", "tokens")
     if budget not in BUDGETS:
         raise unknown("budget", budget, BUDGETS)
@@ -100,6 +105,8 @@ def parse_request(arguments: Sequence[str]) -> Request:
         runs=Path(str(_value(words.machine, "paths.runs") or PathsConfig().runs)),
         cache=None if (cache := _value(words.machine, "paths.cache")) is None else str(cache),
         launcher=launcher,
+        launching=words.launching,
+        resubmit=parsed.resubmit,
         jobs=_number(parsed.jobs, "--jobs"),
         devices=int(_value(words.pretrain, "trainer.devices") or 1),
         dry_run=parsed.dry_run,
@@ -112,6 +119,7 @@ def _parser() -> SentenceParser:
     parser.add_argument("words", nargs="*")
     parser.add_argument("--grid", action="store_true")
     parser.add_argument("--dry-run", action="store_true")
+    parser.add_argument("--resubmit", action="store_true")
     parser.add_argument("--help", "-h", action="store_true")
     for flag in ("--scale", "--seeds", "--jobs", "--budget", "--launcher"):
         parser.add_argument(flag)
@@ -142,6 +150,11 @@ def _sorted(words: Any) -> _Words:
     for word in (*found.pretrain, *found.finetune):
         if key_of_word(word) in _REFUSED:
             raise UserError(f"{word} cannot be set for a grid: {_REFUSED[key_of_word(word)]}.")
+        if key_of_word(word) == "launcher":
+            raise UserError(f"{word}: a grid has one launcher, --launcher L; a stage can have its own launcher.time and the like.")
+    for kind, words_of in ((PRETRAINING, found.pretrain), (FINETUNING, found.finetune)):
+        found.launching[kind] = tuple(word for word in words_of if section_of(word) == "launcher")
+        words_of[:] = [word for word in words_of if section_of(word) != "launcher"]  # a run is not to queue itself again
     return found
 
 
@@ -164,7 +177,11 @@ def _check(words: _Words, config_dir: Path | None) -> None:
     """Keys, choices and types, before any table is composed with them. Raises ``UserError``."""
     folders = [*([config_dir] if config_dir else []), conf_folder()]
     found = choices(folders)
-    stages: tuple[tuple[Schema[Any], list[str]], ...] = ((PRETRAIN, words.pretrain + words.machine), (FINETUNE, words.finetune))
+    launching = words.launching
+    stages: tuple[tuple[Schema[Any], list[str]], ...] = (
+        (PRETRAIN, [*words.pretrain, *launching[PRETRAINING], *words.machine]),
+        (FINETUNE, [*words.finetune, *launching[FINETUNING]]),
+    )
     for schema, overrides in stages:
         groups = {group: files for group, files in found.items() if belongs(group, schema)}
         prepare_overrides(overrides, schema, groups, default_choices(folders, schema.name), multirun=False)

@@ -14,6 +14,7 @@ class State(Enum):
     """What can be said of a run."""
 
     WAITING = "waiting"
+    QUEUED = "queued"  # a cluster's queue has it, and it has not begun
     RUNNING = "running"
     ELSEWHERE = "running elsewhere"  # by another command, whose record is waited for
     DONE = "done"

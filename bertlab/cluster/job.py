@@ -39,7 +39,7 @@ _PATIENCE = "120"  # seconds for the locks of a node that was lost, which a file
 def run_job(folder: Path, environment: Mapping[str, str]) -> int:
     """Run the command that is this job's; returns its exit code."""
     index = int(environment.get("SLURM_ARRAY_TASK_ID", "0"))
-    job, restarts = environment.get("SLURM_JOB_ID", ""), int(environment.get("SLURM_RESTART_COUNT", "0"))
+    job, restarts = _id(environment), int(environment.get("SLURM_RESTART_COUNT", "0"))
     submitted = read_json(folder / COMMANDS)
     command = submitted["commands"][index]
     (folder / f"{index}.end").unlink(missing_ok=True)
@@ -49,8 +49,15 @@ def run_job(folder: Path, environment: Mapping[str, str]) -> int:
     if signals.warned and not signals.ended and code in _STOPPED:
         return _queue_again(job, restarts, int(submitted["requeues"]), folder, index)
     if not signals.ended or code not in _STOPPED:
-        write_end(folder, index, End(code, printed))
+        write_end(folder, index, End(code, os.path.abspath(printed) if os.path.isdir(printed) else printed))
     return code if code >= 0 else 128 - code
+
+
+def _id(environment: Mapping[str, str]) -> str:
+    """The job's id, as the queue's list has it."""
+    if "SLURM_ARRAY_JOB_ID" in environment:
+        return f"{environment['SLURM_ARRAY_JOB_ID']}_{environment['SLURM_ARRAY_TASK_ID']}"
+    return environment.get("SLURM_JOB_ID", "")
 
 
 def _queue_again(job: str, restarts: int, most: int, folder: Path, index: int) -> int:

@@ -79,14 +79,9 @@ def largest_array() -> int:
     return max(1, int(found[1]) - 1) if found else 1000  # one less: the indices are bounded, not the number
 
 
-def wait_for(waiting: Sequence[str], job: str) -> None:
-    """Have ``waiting`` jobs, or jobs of arrays, begin only when ``job`` has ended well. Raises ``QueueSilent``."""
-    _asked(["scontrol", "update", f"jobid={','.join(waiting)}", f"dependency=afterok:{job}"])
-
-
-def wait_for_nothing(waiting: Sequence[str]) -> None:
-    """Take what jobs wait for away. Raises ``QueueSilent``."""
-    _asked(["scontrol", "update", f"jobid={','.join(waiting)}", "dependency="])
+def wait_for(waiting: Sequence[str], job: str | None) -> None:
+    """Have ``waiting`` jobs, or jobs of arrays, begin only when ``job`` has ended well; None: at once. Raises ``QueueSilent``."""
+    _asked(["scontrol", "update", f"jobid={','.join(waiting)}", f"dependency={'' if job is None else f'afterok:{job}'}"])
 
 
 def cancel(jobs: Sequence[str]) -> None:

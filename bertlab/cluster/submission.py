@@ -16,12 +16,14 @@ code on which dependencies hang; and it ignores SIGTERM, at which a training sav
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
+import shutil
 import sys
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -68,7 +70,7 @@ class End:
     """The end of a command."""
 
     code: int
-    printed: str  # the last line on its standard output
+    printed: str  # the last line on its standard output; where that names a folder, its absolute path
 
     @property
     def folder(self) -> Path | None:
@@ -107,17 +109,19 @@ def submit(runs: Path, title: str, commands: Sequence[Command], resources: Resou
     log = str(folder).replace("%", "%%")  # sbatch reads patterns in it
     options = {
         **resources.options(),
-        "job-name": name,
         "output": f"{log}/{'0' if one else '%a'}.log",
         **({} if one else {"array": f"0-{len(commands) - 1}{at_once}"}),
         **({} if dependency is None else {"dependency": dependency, "kill-on-invalid-dep": "yes"}),
     }
     executor = SlurmExecutor(folder)
-    executor.update_parameters(**resources.parameters(), use_srun=False, stderr_to_stdout=True, additional_parameters=options)
+    parameters = {**resources.parameters(), "job_name": name, "use_srun": False, "stderr_to_stdout": True}
+    executor.update_parameters(**parameters, additional_parameters=options)
     try:
-        # exec: the batch process itself gets the signals that SLURM sends to it
-        job = executor._submit_command(f"exec {shlex.join([sys.executable, '-m', 'bertlab.cluster.job', str(folder)])}").job_id
+        with redirect_stderr(io.StringIO()):  # what sbatch says is in the error as well
+            # exec: the batch process itself gets the signals that SLURM sends to it
+            job = executor._submit_command(f"exec {shlex.join([sys.executable, '-m', 'bertlab.cluster.job', str(folder)])}").job_id
     except (FailedJobError, FailedSubmissionError, OSError) as error:
+        shutil.rmtree(folder)
         raise UserError(f"SLURM refuses the job: {_reason(error)}") from error
     write_json(folder / "job.json", {"job": job})
     return _elements(folder, len(commands), job)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from bertlab.errors import UserError
 from bertlab.messages import say, warn
 
 if TYPE_CHECKING:
+    from bertlab.ablation.execute import Options
     from bertlab.ablation.graph import Plan
+    from bertlab.ablation.manifest import Manifest
     from bertlab.ablation.request import Request
 
 
@@ -24,8 +27,9 @@ def run(words: list[str]) -> int:
         from bertlab.help import show_help
 
         return show_help("ablate", Arguments(config_dir=request.settings.config_dir))
-    if request.launcher == "slurm":
-        raise UserError("--launcher slurm is not there yet: leave it out, and the runs are processes of this machine.")
+    queued = _wants_queue(request)
+    if request.resubmit and not queued:
+        raise UserError("--resubmit goes with --launcher slurm: without it runs that failed are tried again at every call.")
     if not request.said_grid:
         say(f"taken as bertlab ablate --grid {' '.join(request.tables)}; bertlab ablate --help lists the tables.")
     plan = _plan(request)
@@ -35,8 +39,28 @@ def run(words: list[str]) -> int:
         from bertlab.ablation.dry_run import show_plan
 
         show_plan(plan, request.runs)
+        if queued:
+            _show_arrays(plan, request)
         return 0
     return _carry_out(plan, request, shlex.join(["bertlab", "ablate", *words]))
+
+
+def _wants_queue(request: Request) -> bool:
+    from bertlab.ablation.request import DEFAULT_LAUNCHER
+
+    if request.launcher == DEFAULT_LAUNCHER:
+        return False
+    from bertlab.ablation.launching import launcher_of
+
+    return launcher_of(request).kind == "slurm"
+
+
+def _show_arrays(plan: Plan, request: Request) -> None:
+    """What would be queued, and what the queue has."""
+    from bertlab.ablation.launching import resources_of
+    from bertlab.ablation.slurm_executor import show_arrays
+
+    show_arrays(plan, request.runs, lambda has_gpus: resources_of(request, has_gpus))
 
 
 def _plan(request: Request) -> Plan:
@@ -71,23 +95,51 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
     from bertlab.ablation.dry_run import announcement
     from bertlab.ablation.execute import Options, execute
     from bertlab.ablation.local_executor import local_executor
-    from bertlab.ablation.manifest import group_of, manifest_of, write_manifest
+    from bertlab.ablation.manifest import group_of, manifest_of, with_earlier_seeds, write_manifest
     from bertlab.ablation.words import key_of_word
     from bertlab.commands.report import show_tables
     from bertlab.overrides import text_of
 
-    manifests = [manifest_of(plan, table, command) for table in plan.tables]
-    for manifest in manifests:
-        write_manifest(request.runs, manifest)
-    executor = local_executor(request.jobs, devices=request.devices)
+    manifests = []
+    for table in plan.tables:
+        manifest = manifest_of(plan, table, command)
+        manifests.append(with_earlier_seeds(request.runs, manifest))
+        if manifests[-1] is not manifest:
+            say(f"{table}: an earlier call ran more seeds, which its table keeps.")
+        write_manifest(request.runs, manifests[-1])
     overrides = [word for word in request.settings.machine if key_of_word(word) not in ("paths.runs", "paths.cache")]
     config_dir = request.settings.config_dir
     flags = [] if config_dir is None else [f"--config-dir={config_dir}"]  # what the plan was composed with, runs are, too
-    options = Options(overrides=(*flags, f"logger.group={text_of(group_of(request.settings.scale))}", *overrides), cache=request.cache)
+    group = f"logger.group={text_of(group_of(request.settings.scale))}"
+    options = Options((*flags, group, *overrides), request.cache, resubmit=request.resubmit)
     if sentence := announcement(plan, request.runs):  # hours may be ahead
         say(sentence)
-    outcome = execute(plan, request.runs, executor, options)
+    if _wants_queue(request):
+        return _queue(plan, request, options, manifests)
+    outcome = execute(plan, request.runs, local_executor(request.jobs, devices=request.devices), options)
     if not outcome.stopped_by:
         show_tables(manifests, request.runs)
     return outcome.exit_code
 
+
+def _queue(plan: Plan, request: Request, options: Options, manifests: list[Manifest]) -> int:
+    """Carry it out as jobs of SLURM; the tables are made anew as runs finish."""
+    from bertlab.ablation.execute import execute
+    from bertlab.ablation.launching import launcher_of, resources_of
+    from bertlab.ablation.live_view import view_of
+    from bertlab.ablation.rebuilding import Rebuilding
+    from bertlab.ablation.slurm_executor import SlurmExecutor
+    from bertlab.cluster.queue import has_gpus
+    from bertlab.commands.report import show_tables, write_tables
+
+    executor = SlurmExecutor(request.runs, "+".join(plan.tables), resources_of(request, has_gpus))
+    view = Rebuilding(view_of(plan), lambda: write_tables(manifests, request.runs))
+    outcome = execute(plan, request.runs, executor, replace(options, follow=launcher_of(request).follow), view)
+    if outcome.stopped_by or outcome.left:
+        say("What is queued goes on. The same command shows it again; bertlab report makes the tables of what there is.")
+    if outcome.left:
+        for job in executor.jobs:
+            print(job, flush=True)
+    elif not outcome.stopped_by:
+        show_tables(manifests, request.runs)
+    return outcome.exit_code

@@ -63,6 +63,17 @@ def show_tables(manifests: Sequence[Manifest], runs: Path, folder: Path | None =
     return shown
 
 
+def write_tables(manifests: Sequence[Manifest], runs: Path) -> None:
+    """Write the report of each table, as ``show_tables`` does, and say nothing."""
+    from bertlab.ablation.collect import collect
+    from bertlab.ablation.report import render_all
+    from bertlab.ablation.report.build import report_of
+
+    for manifest in manifests:
+        report = report_of(collect(manifest, runs))
+        render_all(report, runs / "reports" / report.name)
+
+
 def _publish(found: Sequence[tuple[Collected, Report, Path]], runs: Path, parsed: Words, *, artifacts: bool) -> None:
     from bertlab.ablation.report.publish import publish
     from bertlab.ablation.report.wandb_tables import mirror_table

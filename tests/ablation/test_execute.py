@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -199,7 +200,8 @@ def test_a_lock_is_held_until_its_last_holder_ends(tmp_path: Path) -> None:
 def test_any_executor_will_do(tmp_path: Path) -> None:
     """One that takes everything and runs it later, in an order of its own, as a queue does."""
 
-    class Queue:
+    class Later:
+        is_queue = False
         words = ("trainer=gpu",)
         pause = 0.0
 
@@ -211,21 +213,25 @@ def test_any_executor_will_do(tmp_path: Path) -> None:
         def capacity(self) -> int:
             return 100
 
-        def submit(self, task: Task) -> str:
-            self.tasks.append(task)
-            return task.key
+        def find(self, key: str) -> None:
+            raise AssertionError("nothing outlives this process")
+
+        def submit(self, tasks: Sequence[Task]) -> list[str]:
+            self.tasks += tasks
+            return [task.key for task in tasks]
 
         def poll(self, handle: str) -> int | None:
             if handle not in self.ended:
-                task = self.tasks.pop()
-                folder = tmp_path / task.key
-                folder.mkdir()
-                (folder / "result.json").touch()
-                record = {"key": task.key, "status": "done", "folder": str(folder)}
-                (tmp_path / "grid").mkdir(exist_ok=True)
-                (tmp_path / "grid" / f"{task.key}.json").write_text(json.dumps(record))
-                self.ended[task.key] = 0
+                key = self.tasks.pop().key
+                write_result(tmp_path, key)
+                self.ended[key] = 0
             return self.ended.get(handle)
+
+        def begun(self, handle: str) -> bool:
+            return True
+
+        def how_it_ended(self, handle: str) -> str:
+            raise AssertionError("all end well")
 
         def cancel(self, handle: str, *, at_once: bool) -> None:
             raise AssertionError("nothing is to be stopped")
@@ -233,8 +239,17 @@ def test_any_executor_will_do(tmp_path: Path) -> None:
         def close(self) -> None:
             self.closed = True
 
-    queue = Queue()
+    later = Later()
     plan = plan_of(pretraining("a"), pretraining("b"), pretraining("c"), finetuning("a1", "a"), finetuning("b1", "b"))
-    assert carry_out(plan, tmp_path, executor=queue).done
-    assert queue.closed
-    assert len(queue.ended) == 5
+    assert carry_out(plan, tmp_path, executor=later).done
+    assert later.closed
+    assert len(later.ended) == 5
+
+
+def write_result(runs: Path, key: str) -> None:
+    """What a run leaves that is done."""
+    folder = runs / key
+    folder.mkdir()
+    (folder / "result.json").touch()
+    (runs / "grid").mkdir(exist_ok=True)
+    (runs / "grid" / f"{key}.json").write_text(json.dumps({"key": key, "status": "done", "folder": str(folder)}))

@@ -201,9 +201,12 @@ class TestCommand:
         run([*words[1:], "--dry-run"])
         assert "bertlab ablate --grid mine.yaml" in capsys.readouterr().err
 
-    def test_slurm_is_refused_for_now(self, words: list[str]) -> None:
-        with pytest.raises(UserError, match="slurm is not there yet"):
+    def test_slurm_is_refused_where_there_is_none(self, words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bertlab.cluster.queue.shutil.which", lambda name: None)
+        with pytest.raises(UserError, match="no SLURM on this machine"):
             run([*words, "--launcher", "slurm"])
+        with pytest.raises(UserError, match="--resubmit goes with --launcher slurm"):
+            run([*words, "--resubmit"])
 
     def test_help_lists_the_tables(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["--help"]) == 0
