@@ -202,6 +202,8 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], str]] = {
     "no data set": ({"task.format": "huggingface", "task.dataset": None}, "task.dataset"),
     "no example left": ({"tuning.min_words": 5, "tuning.max_words": 4}, "tuning.min_words=5"),
     "fewer examples than devices": ({"trainer.devices": 64}, "tuning.batch=32 has fewer examples"),
+    "fewer examples than processes": ({"trainer.devices": 8, "trainer.nodes": 5}, "trainer.devices=8 on trainer.nodes=5"),
+    "weights in parts": ({"trainer.strategy": "fsdp"}, "choose trainer=ddp"),
     "filters of nothing": ({"head.filters": 3}, "head.filters"),
 }
 

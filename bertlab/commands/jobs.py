@@ -15,12 +15,10 @@ from bertlab.arguments import Arguments
 from bertlab.errors import RunFailed, UserError
 from bertlab.messages import complain, say, warn
 from bertlab.schemas import C, Schema
+from bertlab.training.launched import SET_BY_A_RUN, process_rank
 
 if TYPE_CHECKING:
     from bertlab.composition import Job
-
-# Set in every process of a distributed run; a later run of the same process must not find them.
-_DISTRIBUTED = ("RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
@@ -118,7 +116,7 @@ def _validate(schema: Schema[C], config: C, which: str) -> None:
 
 def _is_first_process() -> bool:
     """Whether this process speaks for its run: the others of a distributed run are silent."""
-    return all(os.environ.get(name, "0") in ("", "0") for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID"))
+    return process_rank() == 0
 
 
 def _leave_process_group() -> None:
@@ -133,7 +131,7 @@ def _leave_process_group() -> None:
 @contextmanager
 def _as_a_command_of_its_own(words: list[str]) -> Iterator[None]:
     """Make this process look as if it had been started for one job alone: Lightning starts the further ones by ``sys.argv``."""
-    command, environment = sys.argv, {name: os.environ.get(name) for name in _DISTRIBUTED}
+    command, environment = sys.argv, {name: os.environ.get(name) for name in SET_BY_A_RUN}
     sys.argv = [command[0], *words]
     try:
         yield

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,14 +48,15 @@ class PretrainingData:
         ``validation_alone``: nothing of the corpus is trained on, so that all its documents are validated on.
 
         Raises:
-            UserError: where a rank would have no sequence, or under batch normalisation fewer micro-batches than another.
+            UserError: where a rank would have no sequence, or fewer micro-batches than another where they meet in each.
         """
         self._store, self._config, self._plan = store, config, plan
         self._rank, self._world = rank, world
         self._predict, self._pair = predict, pair
         for stage in plan.stages:
-            # Batch normalisation meets the other ranks in every micro-batch, so there each rank needs as many.
-            if stage.sequences // world < (self._micro_count(stage.sequences) if config.norm.kind == "batch" else 1):
+            # Batch normalisation, and weights that are parted, meet the other ranks in every micro-batch: there each rank needs as many.
+            meeting = config.norm.kind == "batch" or config.trainer.strategy == "fsdp"
+            if stage.sequences // world < (self._micro_count(stage.sequences) if meeting else 1):
                 raise UserError(
                     f"A batch of {counted(stage.sequences, 'sequence')} (at length {stage.length}) cannot be shared by {world} devices"
                     + (f" in micro-batches of {config.batch.micro}" if config.batch.micro else "")
@@ -91,25 +92,31 @@ class PretrainingData:
         group, place = divmod(step_in_stage, max(1, _POSITIONS_AT_ONCE // stage.positions))
         sequences, prediction = self._group(stage, group)
         whole = _Cut(sequences, prediction, place * stage.sequences, (place + 1) * stage.sequences)
-        shares = [whole.part(first, end) for first, end in self._micro_shares(stage.sequences)]
-        micro_batches = [share.collate(whole.predicted, stage.sequences) for share in shares]
+        cuts = self._micro_shares(stage.sequences)
+        micro_batches = [whole.part(first, end).collate(whole.predicted, stage.sequences, first) for first, end in cuts]
         return StepBatch(step, stage.length, micro_batches, stage.positions, whole.tokens)
 
     def validation_batches(self, length: int) -> list[Batch]:
         """The share of this rank in the validation at a length: the same held-out sequences, equally masked, whatever the seed.
 
-        Ordinary words are all that is predicted, also by a left-to-right model, so that each figure compares with the unigram one.
+        Ordinary words are all that is predicted, also by a left-to-right model, so that each figure compares with the unigram one. Which
+        sequences share a batch does not depend on the number of ranks. Where weights are parted every rank has as many batches, the last of
+        which may not count.
         """
         key = derive("validation", length)
         sampler = self._sampler(self.held_out_documents, length, key, short_probability=0.0, weighted=False)
         masker = Masker(self._store.vocabulary, self._config.masking, derive(int(key), "masking"))
         sequences = sampler.draw(0, min(self._config.validation.sequences, sampler.epoch_length))
         prediction = ordinary_only(self._predicting(sequences, masker), self._store.vocabulary)
-        start, end = share_of(sequences.places.size, self._rank, self._world)
-        size = max(1, _VALIDATION_POSITIONS // length)
-        whole = _Cut(sequences, prediction, 0, sequences.places.size)
-        shares = [whole.part(first, min(first + size, end)) for first in range(start, end, size)]
-        return [share.collate(whole.predicted, sequences.places.size) for share in shares]
+        count, size = sequences.places.size, max(1, _VALIDATION_POSITIONS // length)
+        batches, whole = -(-count // size), _Cut(sequences, prediction, 0, count)
+
+        def batch(number: int) -> Batch:
+            return whole.part(number * size, min((number + 1) * size, count)).collate(whole.predicted, count, number)
+
+        own = [batch(number) for number in range(*share_of(batches, self._rank, self._world))]
+        missing = -(-batches // self._world) - len(own) if self._config.trainer.strategy == "fsdp" else 0
+        return own + [replace(whole.part(0, 1).collate(whole.predicted, count, 0), counts=False) for _ in range(missing)]
 
     def _group(self, stage: Stage, group: int) -> tuple[Sequences, Prediction]:
         """The global batches of as many steps as are made together; the latest are held, as steps mostly follow one another."""
@@ -156,10 +163,13 @@ class PretrainingData:
         return -(-largest_share // (self._config.batch.micro or largest_share))
 
     def _micro_shares(self, sequences: int) -> list[tuple[int, int]]:
-        """The ranges of this rank among the global batch's sequences, one a micro-batch, of sizes as equal as can be."""
-        start, end = share_of(sequences, self._rank, self._world)
-        count = min(self._micro_count(sequences), end - start)
-        return [(start + first, start + last) for first, last in (share_of(end - start, n, count) for n in range(count))]
+        """The ranges of this rank among the global batch's sequences, one a micro-batch.
+
+        They are cut over all ranks at once, of sizes as equal as can be: so one rank with two micro-batches has the same as two with one.
+        """
+        count = self._micro_count(sequences)
+        shares = [share_of(sequences, self._rank * count + number, self._world * count) for number in range(count)]
+        return [(first, end) for first, end in shares if first < end]
 
 
 def share_of(count: int, part: int, parts: int) -> tuple[int, int]:
@@ -196,8 +206,8 @@ class _Cut:
         """Those of them from ``first`` to ``end``, counted within."""
         return _Cut(self.sequences, self.prediction, self.first + first, self.first + end)
 
-    def collate(self, predicted_in_step: int, sequences_in_step: int) -> Batch:
-        """As tensors, with the denominators of the whole step."""
+    def collate(self, predicted_in_step: int, sequences_in_step: int, place: int) -> Batch:
+        """As tensors, with the denominators of the whole step, and the place in it."""
         start, end = self.edges
         offsets = self.sequences.offsets[self.first : self.end + 1] - start
         labels = self.sequences.next_sentence
@@ -215,6 +225,7 @@ class _Cut:
             max_length=int(np.diff(offsets).max()),
             predicted_in_step=predicted_in_step,
             sequences_in_step=sequences_in_step,
+            place=place,
         )
 
     def _within(self, indices: NDArray[np.int64]) -> tuple[int, int]:

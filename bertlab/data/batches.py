@@ -30,6 +30,8 @@ class Batch:
     # The denominators of the loss: counts over the whole global batch of the step, not over this piece of it.
     predicted_in_step: int = 0
     sequences_in_step: int = 0
+    place: int = 0  # of its first sequence in the global batch; of a validation batch its number. Noise is drawn by it
+    counts: bool = True  # False: it only keeps this rank in step with the others, which have one batch more
 
     @property
     def sequences(self) -> int:

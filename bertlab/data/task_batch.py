@@ -31,6 +31,11 @@ class TaskBatch:
     # The denominators of the loss over the whole global batch of the step: examples; of tagging, words; of span, windows.
     count_in_step: int = 0
 
+    @property
+    def place(self) -> int:
+        """Of its first example in the global batch: noise is drawn by it."""
+        return self.inputs.place
+
     def to(self, device: torch.device | str, non_blocking: bool = False) -> Self:
         """The same batch on ``device``."""
         return replace(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bertlab.data.batches import Batch
 from bertlab.models.architecture import Architecture
-from bertlab.models.bilstm import BiLSTM
+from bertlab.models.bilstm import BiLSTM, Stack
 from bertlab.models.cbow import BagOfWords
 from bertlab.models.embeddings import Embeddings
 from bertlab.models.heads import LanguageHead, Pooler
@@ -47,6 +47,12 @@ class Bert(nn.Module):
         """
         embedded, _ = self.embeddings(batch)
         return [embedded, *self.backbone.states(embedded, batch)]
+
+    def checkpoint_activations(self) -> None:
+        """From now on keep in training only what goes into each layer, see ``recomputing``: the same numbers in less memory."""
+        for module in self.modules():
+            if isinstance(module, Transformer | Stack):
+                module.recompute = True
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
         """The state that stands for each sequence (B, H), see ``Architecture.pooling``; through the pooler where there is one."""

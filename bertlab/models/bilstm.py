@@ -13,6 +13,7 @@ from bertlab.models.architecture import Architecture
 from bertlab.models.dropout import add_dropped, drop
 from bertlab.models.grid import Grid
 from bertlab.models.norms import make_norm
+from bertlab.models.recomputing import through
 
 FORWARD, BACKWARD = "rightward", "leftward"  # the way an LSTM reads
 
@@ -61,18 +62,19 @@ class Stack(nn.Module):
         inputs = [architecture.hidden] + [width] * (architecture.layers - 1)
         self.layers = nn.ModuleList(Recurrence(architecture, each, width, ways) for each in inputs)
         self.norm = make_norm(architecture, width) if architecture.placement == "pre" else None
+        self.recompute = False  # whether the backward pass computes once more what layers have computed
 
     def forward(self, x: Tensor, grids: dict[str, Grid]) -> Tensor:
         """(T, H) → (T, width)."""
         for layer in self.layers:
-            x = layer(x, grids)
+            x = through(layer, self.recompute, x, grids)
         return x if self.norm is None else self.norm(x)
 
     def states(self, x: Tensor, grids: dict[str, Grid]) -> list[Tensor]:
         """(T, H) → what each layer makes of it, the last after the final norm if there is one."""
         states = []
         for layer in self.layers:
-            x = layer(x, grids)
+            x = through(layer, self.recompute, x, grids)
             states.append(x)
         if self.norm is not None:
             states[-1] = self.norm(states[-1])

@@ -1,4 +1,4 @@
-"""Dropout whose noise is a function of (seed, step, micro-batch, rank), drawn sparsely on a CPU.
+"""Dropout whose noise is a function of (seed, step, place in the global batch), drawn sparsely on a CPU.
 
 On a CPU the dropped elements are drawn, not the kept ones: the gaps between them are geometric, so one random number a dropped element
 is enough, and dropping is a sparse write. The elements are independent and each is dropped with exactly the asked probability (to
@@ -8,6 +8,8 @@ is enough, and dropping is a sparse write. The elements are independent and each
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,15 +21,36 @@ from torch.autograd.function import once_differentiable
 _stream: np.random.SFC64 | None = None  # of this process's CPU noise
 
 
-def seed_dropout(seed: int, step: int, micro: int, rank: int) -> None:
-    """Make all dropout until the next call a function of these four numbers; to be called before each forward pass in training.
+def seed_dropout(seed: int, step: int, place: int, stream: int = 0) -> None:
+    """Make all dropout until the next call a function of these numbers; to be called before each forward pass in training.
 
-    PyTorch's global generators are seeded too: kernels on a GPU draw from them.
+    ``place`` is that of the micro-batch's first sequence in the global batch. So the noise of a step depends on how its batch is cut, and
+    not on which process works on a piece, or on several after one another. ``stream``: for whoever wants further noise. PyTorch's global
+    generators are seeded too: kernels on a GPU draw from them.
     """
     global _stream
-    sequence = np.random.SeedSequence((seed, step, micro, rank))
+    sequence = np.random.SeedSequence((seed, step, place, stream))
     _stream = np.random.SFC64(sequence)
     torch.manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> 1))
+
+
+def noise_state() -> Any:
+    """Where the CPU noise of this process is, for ``noise_from``; PyTorch's generators have states of their own."""
+    return None if _stream is None else _stream.state
+
+
+@contextmanager
+def noise_from(state: Any) -> Iterator[None]:
+    """Draw from ``state`` on inside the block, and after it as if nothing had been drawn."""
+    global _stream
+    before = _stream
+    if state is not None:
+        _stream = np.random.SFC64()
+        _stream.state = state
+    try:
+        yield
+    finally:
+        _stream = before
 
 
 def _random_words(count: int) -> Tensor:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 import torch.distributed
 import torch.distributed.nn.functional
@@ -12,6 +15,19 @@ from bertlab.models.architecture import Architecture
 
 # BERT's 1e-12 would blow up a feature that is all but constant over a batch, as some are at initialisation.
 BATCH_EPSILON = 1e-5
+
+_counted = True  # whether what batch normalisation sees goes into its running statistics
+
+
+@contextmanager
+def not_counted() -> Iterator[None]:
+    """Inside the block batches leave no trace in running statistics: they have been counted before."""
+    global _counted
+    before, _counted = _counted, False
+    try:
+        yield
+    finally:
+        _counted = before
 
 
 def make_norm(architecture: Architecture, width: int | None = None) -> nn.Module:
@@ -41,9 +57,15 @@ class TokenBatchNorm(nn.BatchNorm1d):
         if _world_size() > 1:
             return self._synchronised(x)
         assert self.num_batches_tracked is not None
+        assert self.running_mean is not None
+        assert self.running_var is not None
         assert self.momentum is not None
-        self.num_batches_tracked += 1
-        return F.batch_norm(x, self.running_mean, self.running_var, self.weight, self.bias, True, self.momentum, self.eps)
+        mean, variance = self.running_mean, self.running_var
+        if _counted:
+            self.num_batches_tracked += 1
+        else:
+            mean, variance = mean.clone(), variance.clone()
+        return F.batch_norm(x, mean, variance, self.weight, self.bias, True, self.momentum, self.eps)
 
     def _synchronised(self, x: Tensor) -> Tensor:
         """As above with the tokens of every rank. ``nn.SyncBatchNorm`` would do it on GPUs only."""
@@ -56,10 +78,11 @@ class TokenBatchNorm(nn.BatchNorm1d):
         mean = sums[:-1] / count
         centred = x - mean
         variance = _sum_over_ranks(centred.square().sum(0)) / count
-        with torch.no_grad():
-            self.num_batches_tracked += 1
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(variance * (count / (count - 1).clamp(min=1)), self.momentum)
+        if _counted:
+            with torch.no_grad():
+                self.num_batches_tracked += 1
+                self.running_mean.lerp_(mean, self.momentum)
+                self.running_var.lerp_(variance * (count / (count - 1).clamp(min=1)), self.momentum)
         scale: Tensor = torch.rsqrt(variance + self.eps) * self.weight
         return centred * scale + self.bias
 

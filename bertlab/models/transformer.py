@@ -13,6 +13,7 @@ from bertlab.models.attention import AttentionPlan, SelfAttention, plan_attentio
 from bertlab.models.dropout import add_dropped
 from bertlab.models.heads import activate
 from bertlab.models.norms import make_norm
+from bertlab.models.recomputing import through
 
 
 class FeedForward(nn.Module):
@@ -59,19 +60,20 @@ class Transformer(nn.Module):
         self.layers = nn.ModuleList(Block(architecture) for _ in range(architecture.layers))
         self.norm = make_norm(architecture) if architecture.placement == "pre" else None
         self.architecture = architecture
+        self.recompute = False  # whether the backward pass computes once more what blocks have computed
 
     def forward(self, x: Tensor, batch: Batch) -> Tensor:
         """(T, H) → (T, H)."""
         plan = plan_attention(batch, self.architecture)
         for layer in self.layers:
-            x = layer(x, plan)
+            x = through(layer, self.recompute, x, plan)
         return x if self.norm is None else self.norm(x)
 
     def states(self, x: Tensor, batch: Batch) -> list[Tensor]:
         """(T, H) → what each layer makes of it, the last after the final norm if there is one."""
         plan, states = plan_attention(batch, self.architecture), []
         for layer in self.layers:
-            x = layer(x, plan)
+            x = through(layer, self.recompute, x, plan)
             states.append(x)
         if self.norm is not None:
             states[-1] = self.norm(states[-1])

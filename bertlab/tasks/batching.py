@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -78,14 +79,12 @@ def step_share(inputs: Inputs, examples: Int64s, rank: int = 0, world: int = 1, 
     The shares of all ranks together are ``examples``, each once, and every micro-batch carries the denominator of the whole: so the sum of
     all gradients is that of one large batch. Where there are fewer examples than ranks, some ranks get an empty list.
     """
-    start, end = share_of(examples.size, rank, world)
-    if start == end:
-        return []
     largest = -(-examples.size // world)  # of any rank, so that all ranks have as many micro-batches wherever that is possible
-    count = min(end - start, -(-largest // (micro or largest)))
+    count = -(-largest // (micro or largest)) if largest else 0
     whole = count_of(inputs, examples)
-    parts = (share_of(end - start, part, count) for part in range(count))
-    return [collate(inputs, examples[start + first : start + last], whole) for first, last in parts]
+    # Cut over all ranks at once: one rank with two micro-batches has the same as two with one.
+    parts = [share_of(examples.size, rank * count + part, world * count) for part in range(count)]
+    return [collate(inputs, examples[first:last], whole, first) for first, last in parts if first < last]
 
 
 def evaluation_batches(inputs: Inputs, tokens_per_batch: int, rank: int = 0, world: int = 1) -> list[Int64s]:
@@ -119,14 +118,14 @@ def token_indices(inputs: Inputs, examples: Int64s | Sequence[int]) -> Int64s:
     return ranges(edges[chosen], edges[chosen + 1] - edges[chosen])
 
 
-def collate(inputs: Inputs, examples: Int64s | Sequence[int], count_in_step: int | None = None) -> TaskBatch:
-    """These examples as tensors; ``count_in_step`` is the denominator of the whole step where they are but a part of it."""
+def collate(inputs: Inputs, examples: Int64s | Sequence[int], count_in_step: int | None = None, place: int = 0) -> TaskBatch:
+    """These examples as tensors; of a part of a step ``count_in_step`` is the denominator of the whole and ``place`` where it begins."""
     chosen = np.asarray(examples, np.int64)
     counts = inputs.first_sequence[chosen + 1] - inputs.first_sequence[chosen]
     sequences = ranges(inputs.first_sequence[chosen], counts)
     words = None if inputs.word_offsets is None else ranges(inputs.word_offsets[chosen], np.diff(inputs.word_offsets)[chosen])
     return TaskBatch(
-        inputs=_batch_of(inputs, sequences),
+        inputs=replace(_batch_of(inputs, sequences), place=place),
         examples=torch.from_numpy(chosen.copy()),
         sequences_per_example=torch.from_numpy(counts),
         labels=_taken(inputs.labels, chosen),

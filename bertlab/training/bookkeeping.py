@@ -17,11 +17,12 @@ import pytorch_lightning as lightning
 import torch
 
 from bertlab.config import CheckpointConfig, TrainerConfig
-from bertlab.errors import RunFailed
+from bertlab.errors import RunFailed, UserError
 from bertlab.training.checkpoints import State, save_state, save_weights
 from bertlab.training.loader import StepLoader
 from bertlab.training.metrics import Row, RowFile
 from bertlab.training.module import Step, TrainingModule
+from bertlab.training.parted import load_optimizer, load_weights, whole
 from bertlab.training.progress import ProgressDisplay, say
 from bertlab.training.ranks import Ranks
 from bertlab.training.run_folder import RunFolder
@@ -97,7 +98,8 @@ class Bookkeeping(lightning.Callback):
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """With model and optimizer on their device, restore the state that the run resumes from."""
         assert isinstance(pl_module, TrainingModule)
-        self.ranks = Ranks(trainer.global_rank, trainer.world_size)
+        self.ranks = Ranks(trainer.global_rank, trainer.world_size, self.around.trainer.timeout)
+        self._check_states()
         peak = peak_flops(pl_module.device, self.around.trainer.precision)
         self.speed = Speed(None if peak is None else peak * trainer.world_size, pl_module.device)
         pl_module.sums.values = pl_module.sums.values.to(pl_module.device)
@@ -108,6 +110,15 @@ class Bookkeeping(lightning.Callback):
             self.speed_rows = RowFile(self.run.throughput, self.step)
         if self.ranks.first and self.finished:  # stopped between the last step and its result: no training starts that would begin it
             self.mirror = self.around.mirror(say)
+
+    def _check_states(self) -> None:
+        """Refuse to go on from another state than the first process: its files reach this one's machine late, or not at all."""
+        own = None if self.around.state is None else self.around.state["step"]
+        if (first := self.ranks.tell(own)) != own:
+            raise UserError(
+                f"Process {self.ranks.rank} finds the saved state of step {own} in {self.run.path}, and the first process that of"
+                f" {first}: put paths.runs on a file system that all nodes share, and start again."
+            )
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """Once data workers are started (they are forked, and a thread that holds a lock would stay behind), the rest."""
@@ -191,13 +202,17 @@ class Bookkeeping(lightning.Callback):
         if not torch.isfinite(module.sums.values).all():
             raise RunFailed("the loss or the gradient norm became infinite or no number")
         sums = self.ranks.gather(module.sums.values).cpu()
-        if self.ranks.first and keep:
-            save_weights(self.run.checkpoints, self.step, module.model.state_dict())
-        if self.ranks.first and complete:
-            self.rows.sync()
-            self.speed_rows.sync()
-            save_state(self.run.checkpoints, self.step, self._state(module, sums))
-            self.saved()
+        if keep:
+            weights = whole(module.model.state_dict(), first=self.ranks.first)
+            if self.ranks.first:
+                save_weights(self.run.checkpoints, self.step, weights)
+        if complete:
+            if self.ranks.first:
+                self.rows.sync()
+                self.speed_rows.sync()
+            save_state(self.run.checkpoints, self.step, self._state(module, sums), self.ranks)
+            if self.ranks.first:
+                self.saved()
             self._saved_at = time.perf_counter()
             self._save_seconds = self._saved_at - begin
 
@@ -214,12 +229,9 @@ class Bookkeeping(lightning.Callback):
 
     def _restore(self, module: TrainingModule, state: State) -> None:
         self.step = state["step"]
-        module.model.load_state_dict(state["weights"])
-        module.adam.load_state_dict(state["optimizer"])
-        # With another number of ranks the first one takes what all of them had counted.
-        sums = state["sums"] if len(state["sums"]) == self.ranks.world else state["sums"].sum(dim=0, keepdim=True)
-        if self.ranks.rank < len(sums):
-            module.sums.values.copy_(sums[self.ranks.rank])
+        load_weights(module.model, state["weights"])
+        load_optimizer(module.adam, state["optimizer"])
+        module.sums.restore(state["sums"], self.ranks.rank, self.ranks.world)
         self.speed.total = Window(**state["fed"])
         module.elapsed = self.elapsed
         self.ended_early = state.get("ended_early", False)

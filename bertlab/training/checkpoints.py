@@ -2,7 +2,8 @@
 
 A state's file is ``last-<step>-<sha256, first 16 digits>.ckpt``. It is written under a temporary name, flushed and renamed, and since its
 digest is in the name, a file cut short or changed later is recognised and the one before it used. The damaged one is put aside as
-``damaged-last-…``: under its own name it would count among the newest two.
+``damaged-last-…``: under its own name it would count among the newest two. Weights that are parted among processes have files of their own
+beside it (see ``parted``).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from torch import Tensor
 
 from bertlab.errors import UserError
 from bertlab.files import naming, sync_folder, write_atomically
+from bertlab.training import parted
+from bertlab.training.ranks import Ranks
 
 NAME = re.compile(r"last-(\d+)-([0-9a-f]{16})\.ckpt")
 KEPT = 2
@@ -47,9 +50,24 @@ class _HashingFile:
             self._file.flush()
 
 
-def save_state(folder: Path, step: int, state: State) -> Path:
-    """Save the complete ``state`` (of this ``FORMAT``) after ``step`` updates and delete all but the newest two; returns the file."""
+def save_state(folder: Path, step: int, state: State, ranks: Ranks | None = None) -> Path | None:
+    """Save the complete ``state`` (of this ``FORMAT``) after ``step`` updates and delete all but the newest two; returns the file.
+
+    All ``ranks`` call it, and on all but the first it returns None; what is not parted is written once the rows of what is are.
+    """
     folder.mkdir(parents=True, exist_ok=True)
+    ranks = ranks or Ranks(0, 1)
+    state, rows = parted.take_out(state)
+    if rows:
+        state[parted.PARTS] = ranks.collect(parted.write_part(folder, step, ranks.rank, ranks.world, rows))
+    if not ranks.first:
+        return None
+    path = _write(folder, step, state)
+    keep_newest(folder, KEPT)
+    return path
+
+
+def _write(folder: Path, step: int, state: State) -> Path:
     temporary = folder / ".last.part"
     try:
         with naming(folder), temporary.open("wb") as file:
@@ -63,20 +81,22 @@ def save_state(folder: Path, step: int, state: State) -> Path:
     path = folder / f"last-{step:09d}-{hashing.digest.hexdigest()[:16]}.ckpt"
     os.replace(temporary, path)
     sync_folder(folder)
-    keep_newest(folder, KEPT)
     return path
 
 
 def keep_newest(folder: Path, count: int) -> None:
     """Delete the states older than the newest ``count``."""
-    for path in _newest_first(folder)[count:]:
+    states = _newest_first(folder)
+    for path in states[count:]:
         path.unlink(missing_ok=True)
+    parted.delete_parts(folder, {_step_of(path) for path in states[:count]})
 
 
-def load_newest(folder: Path, say: Callable[[str], None], *, put_aside: bool = False) -> State | None:
+def load_newest(folder: Path, say: Callable[[str], None], *, put_aside: bool = False, in_memory: bool = True) -> State | None:
     """The newest state that is whole, on the CPU; None where there is none.
 
-    ``say`` hears of a damaged one, and ``put_aside`` renames it; of several processes only one should.
+    ``say`` hears of a damaged one, and ``put_aside`` renames it; of several processes only one should. Without ``in_memory`` parted tensors
+    are left on the disk, as ``parted.Rows``.
 
     Raises:
         UserError: the state was saved by a version of bertlab that writes it otherwise.
@@ -84,7 +104,10 @@ def load_newest(folder: Path, say: Callable[[str], None], *, put_aside: bool = F
     candidates = _newest_first(folder)
     for index, path in enumerate(candidates):
         if _is_whole(path):
-            return _of_this_format(dict(torch.load(path, map_location="cpu", weights_only=True)), path)
+            state = _of_this_format(dict(torch.load(path, map_location="cpu", weights_only=True)), path)
+            if parted.are_whole(folder, state.get(parted.PARTS, ())):
+                state = parted.put_back(state, folder)
+                return parted.in_memory(state) if in_memory else state
         rest = "the one before it is used" if index + 1 < len(candidates) else "there is none before it: the run starts anew"
         say(f"The checkpoint {path} is damaged; {rest}.")
         if put_aside:
@@ -125,6 +148,10 @@ def hash_of_weights(weights: Mapping[str, Tensor]) -> str:
 def _newest_first(folder: Path) -> list[Path]:
     found = [(int(match[1]), path) for path in folder.glob("last-*.ckpt") if (match := NAME.fullmatch(path.name))]
     return [path for _, path in sorted(found, reverse=True)]
+
+
+def _step_of(path: Path) -> int:
+    return int(path.name.split("-")[1])
 
 
 def _is_whole(path: Path) -> bool:

@@ -7,6 +7,7 @@ import os
 
 from bertlab.config import PretrainConfig, TrainerConfig
 from bertlab.errors import UserError
+from bertlab.training.launched import take_place
 
 _GIB = 2**30
 _THREADS = 1024  # more than processors have cores; many times more end the process without a word
@@ -25,8 +26,10 @@ def check_devices(trainer: TrainerConfig) -> None:
     """Refuse GPUs that this machine has not got, before anything is prepared for them, and threads that no machine has.
 
     Raises:
-        UserError: there is no GPU, or there are fewer than ``trainer.devices``; or ``trainer.threads`` would end PyTorch's process.
+        UserError: there is no GPU, or fewer than ``trainer.devices``; ``trainer.threads`` would end PyTorch's process; there are more or
+            fewer processes than devices.
     """
+    take_place(trainer)
     if (threads := trainer.threads or 0) > (most := max(_THREADS, os.cpu_count() or 1)):
         raise UserError(f"trainer.threads={threads} is more than any CPU has use for: at most {most}, here {os.cpu_count()}.")
     if trainer.accelerator == "cpu" or (trainer.accelerator == "auto" and trainer.devices == 1):
@@ -38,12 +41,16 @@ def check_devices(trainer: TrainerConfig) -> None:
             raise UserError("trainer=gpu, but PyTorch finds no GPU that it can use (bertlab doctor): choose trainer=auto or trainer=cpu.")
         return
     if trainer.devices > (there := torch.cuda.device_count()):
-        raise UserError(f"trainer.devices={trainer.devices} is more GPUs than there are: set trainer.devices={there}, or less.")
+        hint = " (where srun parts a node's GPUs among its processes, let each see all of them: --gpus-per-node, not --gpus-per-task)"
+        raise UserError(
+            f"trainer.devices={trainer.devices} is more GPUs than there are: set trainer.devices={there}, or less"
+            f"{hint if 'SLURM_JOB_ID' in os.environ else ''}."
+        )
 
 
 def sequences_at_once(config: PretrainConfig, whole: int) -> int:
     """The sequences of a batch of ``whole`` that a device works on at once."""
-    on_a_device = math.ceil(whole / config.trainer.devices)
+    on_a_device = math.ceil(whole / config.trainer.world)
     return min(on_a_device, config.batch.micro or on_a_device)
 
 

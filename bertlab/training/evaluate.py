@@ -29,7 +29,7 @@ EVALUATION_SEED = 0  # of the noise that some maskings add: the same for every r
 
 
 def held_out_figures(
-    model: Bert, objective: Objective, batches: Iterable[Batch], context: AbstractContextManager[Any], *, rank: int = 0, world: int = 1
+    model: Bert, objective: Objective, batches: Iterable[Batch], context: AbstractContextManager[Any], *, world: int = 1
 ) -> Row:
     """Losses, accuracies and perplexity over ``batches`` (of this rank; the figures are of all), the model being left in its mode.
 
@@ -41,9 +41,11 @@ def held_out_figures(
     model.eval()
     try:
         with torch.no_grad(), context:
-            for number, batch in enumerate(batches):
-                seed_dropout(EVALUATION_SEED, number, 0, rank)
-                sums.add(objective.loss(model, batch.to(device)).sums)
+            for batch in batches:
+                seed_dropout(EVALUATION_SEED, batch.place, 0)
+                outcome = objective.loss(model, batch.to(device))
+                if batch.counts:
+                    sums.add(outcome.sums)
     finally:
         model.train(was_training)
     row = losses(sums.take(world))
@@ -136,7 +138,7 @@ def _one_device(trainer: TrainerConfig) -> TrainerConfig:
     if trainer.accelerator == "gpu" and not torch.cuda.is_available():
         say("PyTorch finds no GPU it can use here: evaluating on the CPU.")
         trainer = replace(trainer, accelerator="cpu")
-    return replace(trainer, devices=1)
+    return replace(trainer, devices=1, nodes=1, strategy="auto")
 
 
 def load_model(run: RunFolder, kept: Path | None = None) -> Bert:

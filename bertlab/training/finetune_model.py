@@ -46,6 +46,8 @@ def build_task_model(config: FinetuneConfig, pretrained: Pretrained, labels: Seq
     _seed(config, "head")
     model = TaskModel(bert, config.task.kind, len(labels), config.head, config.features)
     set_trained(model, config.tuning, 1.0)
+    if config.trainer.checkpoint_activations:
+        bert.checkpoint_activations()
     return model
 
 

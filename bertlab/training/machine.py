@@ -5,13 +5,18 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from datetime import timedelta
 
 import pytorch_lightning as lightning
 import torch
-from pytorch_lightning.strategies import DDPStrategy
+from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
+from lightning_fabric.plugins.environments.lightning import LightningEnvironment
+from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
+from pytorch_lightning.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 
 from bertlab.config import TrainerConfig
 from bertlab.training.devices import device_kind
+from bertlab.training.launched import cpus_of_task, main_address, main_port, process_rank, starter
 
 
 def set_up_process(trainer: TrainerConfig, backbone: str) -> str:
@@ -19,8 +24,9 @@ def set_up_process(trainer: TrainerConfig, backbone: str) -> str:
     kind = device_kind(trainer)
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     share = cores // trainer.devices if kind == "cpu" else cores
-    torch.set_num_threads(trainer.threads or max(1, share))
+    torch.set_num_threads(trainer.threads or cpus_of_task() or max(1, share))
     _choose_algorithms(trainer, backbone, on_gpu=kind == "gpu")
+    torch.set_autocast_cache_enabled(trainer.strategy != "fsdp")  # it would keep a copy of all weights, whole, through every step
     _silence()
     return kind
 
@@ -42,12 +48,13 @@ def lightning_trainer(
 
     ``find_unused``: some parameters that are trained at some time have no gradient at others.
     """
-    several = trainer.devices > 1
-    strategy = DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False, find_unused_parameters=find_unused) if several else "auto"
+    strategy = _strategy(trainer, find_unused)
     return lightning.Trainer(
         accelerator="cuda" if device_kind == "gpu" else "cpu",
         devices=trainer.devices,
+        num_nodes=trainer.nodes,
         strategy=strategy,
+        plugins=None if strategy == "auto" else [_environment(trainer)],
         precision="bf16-mixed" if trainer.precision == "bf16" else "32-true",
         max_epochs=1,
         callbacks=[callback],
@@ -59,6 +66,74 @@ def lightning_trainer(
         limit_val_batches=0,
         use_distributed_sampler=False,
     )
+
+
+def _strategy(trainer: TrainerConfig, find_unused: bool) -> Strategy | str:
+    """How devices share the work; "auto" is a single one's."""
+    patience = timedelta(seconds=trainer.timeout)
+    if trainer.strategy == "fsdp":
+        return ModelParallelStrategy(data_parallel_size=trainer.world, tensor_parallel_size=1, timeout=patience)
+    if trainer.world == 1:
+        return "auto"
+    return DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False, find_unused_parameters=find_unused, timeout=patience)
+
+
+def _environment(trainer: TrainerConfig) -> ClusterEnvironment:
+    """Where this process stands among the others, said to Lightning: what it finds out by itself fits fewer ways of starting them."""
+    started_by = starter()
+    if started_by == "torchrun":
+        return TorchElasticEnvironment()
+    return _StartedBySrun(trainer) if started_by == "srun" else LightningEnvironment()
+
+
+class _StartedBySrun(ClusterEnvironment):
+    """The processes of a step of srun. Lightning's own wants to know how the job was asked for, and to put it into the queue again."""
+
+    def __init__(self, trainer: TrainerConfig) -> None:
+        super().__init__()
+        self._trainer = trainer
+
+    @property
+    def creates_processes_externally(self) -> bool:
+        """They are all there."""
+        return True
+
+    @property
+    def main_address(self) -> str:
+        """The machine of the first one."""
+        return main_address()
+
+    @property
+    def main_port(self) -> int:
+        """Where it listens."""
+        return main_port()
+
+    @staticmethod
+    def detect() -> bool:
+        """Nobody asks: it is chosen."""
+        return starter() == "srun"
+
+    def world_size(self) -> int:
+        """All processes."""
+        return self._trainer.world
+
+    def set_world_size(self, size: int) -> None:
+        """It is known."""
+
+    def global_rank(self) -> int:
+        """The number of this process."""
+        return process_rank()
+
+    def set_global_rank(self, rank: int) -> None:
+        """It is known."""
+
+    def local_rank(self) -> int:
+        """Its number on its machine, which is that of its GPU."""
+        return int(os.environ["SLURM_LOCALID"]) % self._trainer.devices
+
+    def node_rank(self) -> int:
+        """The number of its machine."""
+        return process_rank() // self._trainer.devices
 
 
 def _silence() -> None:

@@ -50,6 +50,14 @@ class Sums:
         self.values.zero_()
         return dict(zip((*self.counted, *OF_UPDATES), total.tolist(), strict=True))
 
+    def restore(self, saved: Tensor, rank: int, world: int) -> None:
+        """Go on from the sums (W, K) of as many ranks as there were; where that is another number, the first rank takes them all."""
+        if len(saved) == world:
+            self.values.copy_(saved[rank])
+        elif rank == 0:
+            self.values.copy_(saved.sum(0))
+            self.values[-2:] *= world / len(saved)  # of which every rank had counted the same
+
 
 def losses(sums: Mapping[str, float]) -> Row:
     """Means of sums: nats a predicted position, the share of right predictions; the same of sentence pairs and of a second direction.

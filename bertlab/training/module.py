@@ -18,6 +18,7 @@ from bertlab.errors import RunFailed
 from bertlab.models.dropout import seed_dropout
 from bertlab.training.metrics import Sums
 from bertlab.training.optimizers import clip, make_optimizer
+from bertlab.training.parted import part
 from bertlab.training.schedules import Schedule
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class TrainingModule(lightning.LightningModule):
         self.sums = sums
         self.elapsed = 0.0  # seconds of training before this step: what a schedule over time follows
         self.rate = 0.0  # learning rate of the newest step
-        self._trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        self._trained: list[nn.Parameter] = []  # known once they are on their devices
 
     @abstractmethod
     def loss(self, micro: Any) -> tuple[Tensor, Mapping[str, Tensor]]:
@@ -65,6 +66,10 @@ class TrainingModule(lightning.LightningModule):
 
     def begin_step(self, batch: Any) -> None:
         """What is to be done before the gradients of a step."""
+
+    def on_fit_start(self) -> None:
+        """Note what is trained, once the parameters are where they stay."""
+        self._trained = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 
     def configure_optimizers(self) -> AdamW:
         """The optimizer, once the parameters are on their device."""
@@ -104,7 +109,7 @@ class TrainingModule(lightning.LightningModule):
         world = self.trainer.world_size
         last = len(batch.micro_batches) - 1
         for index, micro in enumerate(batch.micro_batches):
-            seed_dropout(self.seed, batch.step, index, self.trainer.global_rank)
+            seed_dropout(self.seed, batch.step, micro.place)
             loss, sums = self.loss(micro)
             loss = loss * world if world > 1 else loss
             if index < last:
@@ -130,6 +135,13 @@ class PretrainModule(TrainingModule):
         super().__init__(model, config.optimizer, schedule, config.seed, Sums())
         self.model: Bert = model
         self.objective = objective
+        self._parts = config.trainer.strategy == "fsdp"
+
+    def configure_model(self) -> None:
+        """Part the weights among the devices, where that is asked for; called once they have met."""
+        if self._parts:
+            assert self.device_mesh is not None
+            part(self.model, self.device_mesh["data_parallel"])
 
     def loss(self, micro: Batch) -> tuple[Tensor, Mapping[str, Tensor]]:
         """The objective's."""

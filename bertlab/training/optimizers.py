@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim import AdamW
 
 from bertlab.config import OptimizerConfig
@@ -67,6 +68,8 @@ def clip(optimizer: AdamW, parameters: Iterable[nn.Parameter], bound: float | No
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     norm = torch.nn.utils.get_total_norm(gradients, foreach=True)
+    if isinstance(norm, DTensor):  # of gradients that are parted among processes
+        norm = norm.full_tensor()
     if bound is not None:
         optimizer.grad_scale = (norm / bound).clamp(min=1.0)  # type: ignore[attr-defined]  # the fused kernel reads it
     return norm

@@ -19,6 +19,8 @@ from bertlab.training.run_folder import RunFolder
 from bertlab.training.running import bad_ends_told, fit, train_once
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from bertlab.data.assembly import PretrainingData
     from bertlab.data.schedule import TrainingPlan
     from bertlab.data.store import TokenStore
@@ -128,6 +130,7 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
     from bertlab.training.checkpoints import load_newest
     from bertlab.training.machine import lightning_trainer, set_up_process
     from bertlab.training.module import PretrainModule
+    from bertlab.training.parted import whole
     from bertlab.training.pretrain_bookkeeping import PretrainBookkeeping
     from bertlab.training.schedules import Schedule
 
@@ -150,15 +153,16 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
     model = _build_model(ingredients, device_kind)
     schedule = Schedule.of(config.optimizer, plan.total_steps, config.budget.minutes)
     module = PretrainModule(model, ingredients.objective, config, schedule)
-    state = load_newest(run.checkpoints, say, put_aside=process_rank() == 0)
+    state = load_newest(run.checkpoints, say, put_aside=process_rank() == 0, in_memory=config.trainer.strategy != "fsdp")
     _announce(ingredients, run, model, state)
     loader = _loader(config, plan, data, module, state, on_gpu=device_kind == "gpu")
     bookkeeping = PretrainBookkeeping(_surroundings(ingredients, run, data, loader, state))
     trainer = lightning_trainer(config.trainer, device_kind, bookkeeping)
     with bad_ends_told(run, bookkeeping):
         fit(trainer, module, loader, bookkeeping)
-        if process_rank() == 0:
-            _finish(ingredients, run, model, data, bookkeeping)
+        weights = whole(model.state_dict(), first=bookkeeping.ranks.first)
+        if bookkeeping.ranks.first:
+            _finish(ingredients, run, weights, data, bookkeeping)
 
 
 def _build_model(ingredients: Ingredients, device_kind: str) -> Bert:
@@ -170,6 +174,8 @@ def _build_model(ingredients: Ingredients, device_kind: str) -> Bert:
     model = Bert(ingredients.architecture)
     if ingredients.pretrained is not None:
         _start_from(model, ingredients.pretrained)
+    if ingredients.config.trainer.checkpoint_activations:
+        model.checkpoint_activations()
     if ingredients.config.trainer.compile:
         _compile(model, device_kind)
     return model
@@ -249,13 +255,13 @@ def _surroundings(
     )
 
 
-def _finish(ingredients: Ingredients, run: RunFolder, model: Bert, data: PretrainingData, bookkeeping: Bookkeeping) -> None:
+def _finish(ingredients: Ingredients, run: RunFolder, weights: dict[str, Tensor], data: PretrainingData, bookkeeping: Bookkeeping) -> None:
     """Write what a finished run leaves, result.json last, and tell the user how it went."""
     from bertlab.training.checkpoints import keep_newest, write_weights
 
     run.write_config(ingredients.config)  # as it is, should someone have edited it in the meantime
-    result = _result(ingredients, run, model, data, bookkeeping)
-    write_weights(run.weights, model.state_dict())
+    result = _result(ingredients, run, data, bookkeeping)
+    write_weights(run.weights, weights)
     write_json(run.result, result)
     keep_newest(run.checkpoints, 1)
     bookkeeping.mirror.finish(exit_code=0, summary={"unigram_perplexity": result["unigram_perplexity"]})
@@ -263,9 +269,10 @@ def _finish(ingredients: Ingredients, run: RunFolder, model: Bert, data: Pretrai
         say(line)
 
 
-def _result(ingredients: Ingredients, run: RunFolder, model: Bert, data: PretrainingData, bookkeeping: Bookkeeping) -> dict[str, Any]:
+def _result(ingredients: Ingredients, run: RunFolder, data: PretrainingData, bookkeeping: Bookkeeping) -> dict[str, Any]:
 
     from bertlab.data.unigram import unigram_baseline
+    from bertlab.models.size import parameter_table
     from bertlab.training.metrics import read_rows
     from bertlab.training.throughput import facts
 
@@ -279,7 +286,7 @@ def _result(ingredients: Ingredients, run: RunFolder, model: Bert, data: Pretrai
         "steps": bookkeeping.step,
         "positions": fed.positions,
         "tokens": fed.tokens,
-        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "parameters": parameter_table(ingredients.architecture).total,
         "held_out": {str(row["length"]): {key: row[key] for key in row if key not in ("step", "split", "length")} for row in last},
         "unigram_perplexity": baseline.perplexity,
         **facts(bookkeeping.speed),

@@ -17,6 +17,7 @@ from bertlab.training.health import Health
 from bertlab.training.loader import StageLoader
 from bertlab.training.metrics import Row, losses
 from bertlab.training.module import PretrainModule
+from bertlab.training.parted import rest
 
 EVALUATIONS = 20  # in a run, where validation.every says nothing
 
@@ -71,11 +72,10 @@ class PretrainBookkeeping(Bookkeeping):
             if length not in self._validation:
                 self._validation[length] = self.around.validation(length)
             context = trainer.precision_plugin.forward_context()
-            figures = held_out_figures(
-                module.model, module.objective, self._validation[length], context, rank=self.ranks.rank, world=self.ranks.world
-            )
+            figures = held_out_figures(module.model, module.objective, self._validation[length], context, world=self.ranks.world)
             if self.ranks.first:
                 self.write(self.rows, {"step": self.step, "split": "held_out", "length": length, **figures})
+        rest(module.model)
 
     def more_state(self) -> State:
         """How long the loss has been bad, and where the stages of a budget of time began."""

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import re
+from datetime import timedelta
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 
+# How gloo, which raises no error of its own kind, says that another process is gone or does not answer.
+_GONE = re.compile(r"gloo|Connection closed by peer|Connection reset by peer|Broken pipe|Timed out waiting|Socket Timeout", re.IGNORECASE)
+
+
+def others_are_gone(error: BaseException) -> bool:
+    """Whether ``error`` means that this process waited in vain for another one of its run, which has ended or hangs."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, distributed.DistError) or (isinstance(seen, RuntimeError) and _GONE.search(str(seen))):
+            return True
+        seen = seen.__cause__
+    return False
+
 
 class Ranks:
     """The processes that share every batch; alone, agreeing costs nothing."""
 
-    def __init__(self, rank: int, world: int) -> None:
+    def __init__(self, rank: int, world: int, timeout: float = 600.0) -> None:
+        """``timeout``: seconds after which a process that does not answer is given up."""
         self.rank = rank
         self.world = world
         # Over the CPU, so that no GPU has to finish what it is doing.
-        self._group = distributed.new_group(backend="gloo") if world > 1 else None
+        self._group = distributed.new_group(backend="gloo", timeout=timedelta(seconds=timeout)) if world > 1 else None
 
     @property
     def first(self) -> bool:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bertlab.errors import Interrupted, RunFailed
+from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.files import write_json
+from bertlab.training.children import others_started
+from bertlab.training.launched import process_rank
 from bertlab.training.progress import say
 from bertlab.training.run_folder import RunFolder
 
@@ -29,8 +30,10 @@ def train_once(run: RunFolder, train: Callable[[], None]) -> Path:
         UserError: another process trains this run.
         RunFailed: the numbers stopped making sense, in an earlier call or, by ``train``, now.
     """
-    if process_rank() > 0:  # started by the first process, which holds the folder and speaks
-        train()
+    if process_rank() > 0:  # the first process holds the folder and speaks; whoever started the others, they do as it does
+        if not run.done:
+            _refuse_failed(run)
+            train()
         return run.path
     if not run.done:
         with run.locked():
@@ -40,11 +43,6 @@ def train_once(run: RunFolder, train: Callable[[], None]) -> Path:
                 return run.path
     say(f"This run is finished: {run.path}")
     return run.path
-
-
-def process_rank() -> int:
-    """Which of the processes that train together this one is, by what their launcher put into the environment; 0 when alone."""
-    return next((int(os.environ[name]) for name in ("RANK", "LOCAL_RANK", "SLURM_PROCID") if os.environ.get(name)), 0)
 
 
 def _refuse_failed(run: RunFolder) -> None:
@@ -85,9 +83,13 @@ def _signal_behind(ended: SystemExit) -> int | None:
 
 @contextmanager
 def bad_ends_told(run: RunFolder, bookkeeping: Bookkeeping) -> Iterator[None]:
-    """Tell the folder, the mirror and the user when training, or finishing it, does not end well."""
+    """Tell the folder, the mirror and the user when training, or finishing it, does not end well.
+
+    The other processes of the run on this machine are started and ended here, where nobody else does so.
+    """
     try:
-        yield
+        with others_started():
+            yield
     except RunFailed as failure:
         if process_rank() == 0:
             write_json(run.failure, {"step": bookkeeping.step, "reason": f"at step {bookkeeping.step}, {failure}"})
@@ -104,6 +106,19 @@ def bad_ends_told(run: RunFolder, bookkeeping: Bookkeeping) -> Iterator[None]:
         bookkeeping.mirror.finish(exit_code=128 + signal.SIGINT)
         say(f"Stopped after the last step ({bookkeeping.step:,}), before the result; the same command goes on.")
         raise Interrupted(signal.SIGINT) from None
-    except BaseException:
+    except BaseException as error:
         bookkeeping.mirror.finish(exit_code=1)
+        if waited_in_vain(error):
+            raise UserError(
+                f"Process {process_rank()} of {run.name} waited in vain for another one after step {bookkeeping.step:,}: it has ended, or"
+                f" has not answered for trainer.timeout={bookkeeping.around.trainer.timeout:g} seconds. What it said last tells why; the"
+                " same command goes on from the last saved state."
+            ) from error
         raise
+
+
+def waited_in_vain(error: BaseException) -> bool:
+    """Whether a process of a run of several has lost another one."""
+    from bertlab.training.ranks import others_are_gone
+
+    return not isinstance(error, UserError) and others_are_gone(error)

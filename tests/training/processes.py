@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import socket
 import sys
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -47,6 +48,12 @@ def start_ranks(config: PretrainConfig | FinetuneConfig, folder: Path, world: in
         process.start()
         processes.append(process)
     return processes
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _train(config: PretrainConfig | FinetuneConfig, log: Path, environment: dict[str, str]) -> None:
