@@ -18,6 +18,8 @@ from bertlab.models.grid import Grid
 
 # What a forbidden score becomes: far below any other, yet finite in every floating-point type in use.
 FORBIDDEN = -1e30
+# Hiding what a short sequence lacks costs as much time as a pass over so many scores.
+SHORT_COSTS = 20_000
 
 
 class SelfAttention(nn.Module):
@@ -55,6 +57,7 @@ class PaddedPlan:
     rows: Tensor  # (T * A,) where a head's piece of a token lies among (B, A, S)
     rows_of_parts: Tensor  # (T * 3 * A,) the same for a token's queries, keys and values among (3, B, A, S)
     origin: Tensor  # (3 * B * A * S,) which piece among (T, 3, A) fills a place of (3, B, A, S)
+    short: list[tuple[int, int]]  # sequences, with their lengths, that leave slots of their row without a token
 
 
 AttentionPlan = JaggedPlan | PaddedPlan
@@ -84,7 +87,9 @@ def plan_padded(batch: Batch, heads: int, direction: str) -> PaddedPlan:
     rows = (slots // grid.width * heads)[:, None] + head  # (T, A), counting (B, A)
     rows = rows * grid.width + (slots % grid.width)[:, None]
     rows_of_parts = rows[:, None] + part[:, None] * (cells * heads)  # (T, 3, A)
-    return PaddedPlan(heads, direction, grid, rows.reshape(-1), rows_of_parts.reshape(-1), origin.reshape(-1))
+    full = grid.slots is None or device.type != "cpu"
+    short = [] if full else [(row, length) for row, length in enumerate(grid.lengths.tolist()) if length < grid.width]
+    return PaddedPlan(heads, direction, grid, rows.reshape(-1), rows_of_parts.reshape(-1), origin.reshape(-1), short)
 
 
 def attend(projected: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
@@ -191,11 +196,13 @@ def _scores(queries: Tensor, keys: Tensor, plan: PaddedPlan) -> Tensor:
         allowed = torch.ones(grid.width, grid.width, dtype=torch.bool)
         allowed = allowed.tril() if plan.direction == "causal" else allowed.triu()
         return scores.add_(torch.zeros(grid.width, grid.width, dtype=scores.dtype).masked_fill_(~allowed, FORBIDDEN))
-    if grid.slots is not None:
-        by_sequence = scores.view(grid.sequences, plan.heads, grid.width, grid.width)
-        for sequence, length in enumerate(grid.lengths.tolist()):  # few are short in pre-training; a mask would cost a pass over all scores
-            if length < grid.width:
-                by_sequence[sequence, :, :, length:] = FORBIDDEN
+    by_sequence = scores.view(grid.sequences, plan.heads, grid.width, grid.width)
+    if len(plan.short) * SHORT_COSTS > scores.numel():  # most are short, as in fine-tuning: one pass over all scores
+        unseen = torch.arange(grid.width) >= grid.lengths[:, None]  # (B, S)
+        by_sequence.add_(torch.zeros(unseen.shape, dtype=scores.dtype).masked_fill_(unseen, FORBIDDEN)[:, None, None, :])
+        return scores
+    for sequence, length in plan.short:  # few are, as in pre-training, where that pass would cost more
+        by_sequence[sequence, :, :, length:] = FORBIDDEN
     return scores
 
 

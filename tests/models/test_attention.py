@@ -18,6 +18,12 @@ HEADS, SIZE = 3, 4
 DIRECTIONS = ("bidirectional", "causal", "anticausal")
 
 
+@pytest.fixture(params=[attention.SHORT_COSTS, 0], ids=["short ones masked at once", "short ones one by one"])
+def _hiding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both ways of hiding the slots that no token fills."""
+    monkeypatch.setattr(attention, "SHORT_COSTS", request.param)
+
+
 def by_loops(projected: Tensor, lengths: list[int], direction: str, kept: list[Tensor] | None = None) -> Tensor:
     """Attention from its formula, one sequence and one head after another. ``kept``: a mask of weights for each, already scaled."""
     width, start, results = HEADS * SIZE, 0, []
@@ -44,6 +50,7 @@ def projection(lengths: list[int], seed: int = 0) -> Tensor:
     return torch.randn(sum(lengths), 3 * HEADS * SIZE, generator=generator, dtype=torch.float64, requires_grad=True)
 
 
+@pytest.mark.usefixtures("_hiding")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("lengths", [LENGTHS, [7, 7, 7], [1], [1, 1], [5]])
 def test_without_dropout_it_is_the_formula(direction: str, lengths: list[int]) -> None:
@@ -57,6 +64,7 @@ def test_without_dropout_it_is_the_formula(direction: str, lengths: list[int]) -
         torch.testing.assert_close(each, want)
 
 
+@pytest.mark.usefixtures("_hiding")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("lengths", [LENGTHS, [7, 7, 7]])
 def test_with_dropout_it_is_the_formula_with_the_same_weights_dropped(
