@@ -39,7 +39,7 @@ class NodeState:
     node: Node
     status: str  # DONE | FAILED | RUNNING | MISSING
     folder: RunFolder | None = None
-    reason: str = ""  # why it failed
+    reason: str = ""  # why it failed, or why what it left is as good as missing
     seconds: float = 0.0  # that it took, with its start
 
     @cached_property
@@ -47,8 +47,7 @@ class NodeState:
         """The content of result.json; None where the run is not done."""
         if self.folder is None or self.status != DONE:
             return None
-        found: dict[str, Any] = json.loads(self.folder.result.read_text(encoding="utf-8"))
-        return found
+        return _read_result(self.folder)
 
     @cached_property
     def rows(self) -> Rows:
@@ -66,7 +65,7 @@ class CellRun:
     finetuning_seed: int | None
     value: float | None = None  # a fraction, or a perplexity
     degenerate: str | None = None  # why a run that came to its end has learned nothing
-    reason: str = ""  # why it failed
+    reason: str = ""  # why it failed, or is as good as missing
     run: Run | None = None  # as the statistics have it; None where there is nothing to count
     quantity: Quantity | None = None
 
@@ -99,13 +98,29 @@ def collect(manifest: Manifest, runs: Path) -> Collected:
 def _state(node: Node, runs: Path) -> NodeState:
     record = read_record(runs, node.key)
     if record is not None and record.status == "done":
-        return NodeState(node, DONE, RunFolder(Path(record.folder)), seconds=record.seconds)
+        done = RunFolder(Path(record.folder))
+        if _read_result(done) is None:
+            return NodeState(node, MISSING, done, _unreadable(done.result.name, done), record.seconds)
+        return NodeState(node, DONE, done, seconds=record.seconds)
     if is_locked(runs, node.key):
         return NodeState(node, RUNNING)
     if record is None:
         return NodeState(node, MISSING)
     folder = RunFolder(Path(record.folder)) if record.folder else None
     return NodeState(node, FAILED, folder, record.reason, record.seconds)
+
+
+def _read_result(folder: RunFolder) -> dict[str, Any] | None:
+    """The content of result.json; None where it is damaged."""
+    try:
+        found = json.loads(folder.result.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _unreadable(what: str, folder: RunFolder) -> str:
+    return f"{what} of {folder.name} cannot be read: delete the folder {folder.path}, and bertlab ablate makes that run anew."
 
 
 def _blocked(state: NodeState, nodes: Mapping[str, NodeState]) -> NodeState:
@@ -153,14 +168,16 @@ def _read(state: NodeState, column: Column, seeds: tuple[int | None, int | None]
     if state.status == FAILED:
         return CellRun(key, FAILED, *seeds, reason=state.reason, run=Run(*seeds, None))
     if state.status != DONE:
-        return CellRun(key, state.status, *seeds)
+        return CellRun(key, state.status, *seeds, reason=state.reason)
     try:
         if column.held_out is not None:
             return _held_out_run(state, column, seeds)
         return _task_run(state, column, seeds, remarks)
-    except (OSError, ValueError, KeyError, TypeError, IndexError, UserError) as error:
-        said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
-        return CellRun(key, FAILED, *seeds, reason=f"What {_name(state)} left cannot be read ({said}).", run=Run(*seeds, None))
+    except UserError as error:  # it has not measured what the column asks for
+        return CellRun(key, FAILED, *seeds, reason=f"{_name(state)} is of no use here: {error}.", run=Run(*seeds, None))
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:  # which says nothing of how the training went
+        assert state.folder is not None
+        return CellRun(key, MISSING, *seeds, reason=_unreadable(f"{state.folder.result.name} ({type(error).__name__})", state.folder))
 
 
 def _task_run(state: NodeState, column: Column, seeds: tuple[int | None, int | None], remarks: dict[str, None]) -> CellRun:

@@ -2,7 +2,8 @@
 
 ``<runs>/grid/tables/<table>-<scale>-<hash>.json``: rows, columns and published numbers, which runs each cell has, what every run was to do,
 and the sentences that stand under the table. The hash is of what the table measures, not of how many seeds measure it: the same call with
-more seeds replaces the file, a call with other data or another budget has a file of its own.
+more seeds replaces the file, one with fewer leaves in it what there is of the others, and a call with other data or another budget has a
+file of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, TypeVar
 import bertlab
 from bertlab.ablation.graph import CellPlan, Node, Plan, TablePlan
 from bertlab.ablation.grid import Grid
+from bertlab.ablation.records import read_record
 from bertlab.errors import UserError, unknown
 from bertlab.files import write_json
 from bertlab.training.identity import hash8
@@ -108,6 +110,22 @@ def write_manifest(runs: Path, manifest: Manifest) -> Path:
     values = asdict(replace(manifest, grid=replace(manifest.grid, path=Path(manifest.grid.path.name))))
     write_json(path, {"format": FORMAT, **_plain(values)})
     return path
+
+
+def with_earlier_seeds(runs: Path, manifest: Manifest) -> Manifest:
+    """The manifest with the runs of an earlier call for the same table that had more seeds, where any of these is done; else itself."""
+    path = manifests_folder(runs) / f"{manifest.name}.json"
+    try:
+        earlier = read_manifest(path)
+    except UserError:  # there is none, or none that this version reads
+        return manifest
+    before, now = ({(cell.row, cell.column, cell.point): set(cell.nodes) for cell in each.cells} for each in (earlier, manifest))
+    if before.keys() != now.keys() or not all(now[place] <= before[place] for place in now):
+        return manifest
+    others = {key for place in now for key in before[place] - now[place]}
+    if not any((record := read_record(runs, key)) is not None and record.status == "done" for key in others):
+        return manifest
+    return replace(manifest, cells=earlier.cells, nodes=earlier.nodes, notes=earlier.notes, made=earlier.made)
 
 
 def read_manifest(path: Path) -> Manifest:

@@ -13,7 +13,8 @@ from bertlab.ablation.collect import CellRun, collect, held_out_quantity, runs_o
 from bertlab.ablation.comparable import comparable
 from bertlab.ablation.grid import Row
 from bertlab.ablation.locking import NodeLock
-from bertlab.ablation.manifest import find_manifests, manifests_folder, read_manifest, write_manifest
+from bertlab.ablation.manifest import find_manifests, manifests_folder, read_manifest, with_earlier_seeds, write_manifest
+from bertlab.ablation.report.build import report_of
 from bertlab.ablation.report.curves import amounts_until
 from bertlab.errors import UserError
 
@@ -42,6 +43,20 @@ def test_a_manifest_with_more_seeds_replaces_the_one_with_fewer_and_other_runs_h
     other.rows["ltr"] = Row("ltr", "LTR", ("objective=ltr", "model=mini"))
     write_manifest(tmp_path, other.manifest())
     assert len(list(manifests_folder(tmp_path).iterdir())) == 2
+
+
+def test_a_call_with_fewer_seeds_keeps_the_runs_of_others_that_are_done(tmp_path: Path) -> None:
+    fewer = FakeTable(tmp_path, seeds=1, notes=("Seeds: 1.",)).manifest()
+    assert with_earlier_seeds(tmp_path, fewer) is fewer  # there is no other
+    more = FakeTable(tmp_path, seeds=3)
+    write_manifest(tmp_path, more.manifest())
+    assert with_earlier_seeds(tmp_path, fewer) is fewer  # of which nothing was run
+    table = more.write(leave=["f-bert-mnli-3", "f-ltr-mnli-2"])
+    kept = with_earlier_seeds(tmp_path, fewer)
+    assert (kept.cells, kept.nodes, kept.notes, kept.name) == (table.cells, table.nodes, table.notes, fewer.name)
+    again = FakeTable(tmp_path, seeds=4).manifest()
+    assert with_earlier_seeds(tmp_path, again) is again
+    assert with_earlier_seeds(tmp_path, table) is table
 
 
 def test_manifests_are_found_by_table_and_scale_and_wrong_names_are_told_the_nearest(tmp_path: Path) -> None:
@@ -178,12 +193,29 @@ def test_what_is_to_be_known_of_the_examples_stands_under_the_table_once(tmp_pat
     assert collect(manifest, tmp_path).remarks == ("MNLI: The examples are of documents that pre-training may have seen.",)
 
 
-def test_a_result_that_cannot_be_read_is_a_failed_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["{", "", "[1]", "{}", '{"split": "dev", "metrics": {"dev": {"accuracy": "high"}}}'])
+def test_a_result_that_cannot_be_read_is_a_missing_run_with_its_reason(content: str, tmp_path: Path) -> None:
+    """It says nothing of how the training went, so it counts as no failure; the report comes about and names it."""
     manifest = FakeTable(tmp_path).write()
-    (tmp_path / "finetune-fake-f-bert-mnli-1" / "result.json").write_text("{")
+    damaged = tmp_path / "finetune-fake-f-bert-mnli-1"
+    (damaged / "result.json").write_text(content)
     collected = collect(manifest, tmp_path)
-    assert statuses(collected.cells["bert", "mnli", None]) == ["failed", "done", "done"]
-    assert "cannot be read" in collected.cells["bert", "mnli", None][0].reason
+    runs = collected.cells["bert", "mnli", None]
+    assert statuses(runs) == ["missing", "done", "done"]
+    assert runs[0].run is None
+    assert "result.json" in runs[0].reason
+    assert f"delete the folder {damaged}" in runs[0].reason
+    report = report_of(collected)
+    assert any("of 3 runs 1 not run: " in gap and damaged.name in gap for gap in report.gaps), report.gaps
+
+
+def test_a_damaged_result_of_a_pre_training_leaves_its_cells_missing(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    (tmp_path / "pretrain-fake-p-ltr-2" / "result.json").write_text("{")
+    collected = collect(manifest, tmp_path)
+    assert statuses(collected.cells["ltr", "perplexity", None]) == ["done", "missing", "done"]
+    assert statuses(collected.cells["ltr", "mnli", None]) == ["done"] * 3  # which had its weights
+    assert report_of(collected).provenance.runs
 
 
 def test_amounts_until_a_step_add_up_over_the_stages() -> None:

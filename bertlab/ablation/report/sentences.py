@@ -47,7 +47,7 @@ def gaps_of(report: Report, collected: Collected) -> tuple[str, ...]:
 def _gap(report: Report, cell: Cell) -> str:
     lacking = [f"{many} {word}" for many, word in ((cell.failed, "failed"), (cell.running, "running"), (cell.missing, "not run")) if many]
     where = f"{report.row(cell.row).label} × {report.column(cell.column).label}"
-    reasons = dict.fromkeys(_one_line(run.note) for run in cell.values if run.status == "failed" and run.note)
+    reasons = dict.fromkeys(_one_line(run.note) for run in cell.values if run.status in ("failed", "missing") and run.note)
     why = f": {' / '.join(reasons)}" if reasons else "."
     return f"{where}: of {count(len(cell.values), 'run')} {listed(lacking)}{why}"
 
