@@ -109,11 +109,15 @@ class SlurmCluster:
                 subprocess.Popen([program, *words], stdout=said, stderr=said, env=self.environment, start_new_session=True)
             )
 
+    def empty(self) -> None:
+        """Cancel all jobs, and wait until they are gone."""
+        self.call("scancel", "--me", check=False)
+        self.wait_until(lambda: not self.call("squeue", "--noheader", check=False).strip(), seconds=60)
+
     def stop(self) -> None:
         """End everything, jobs first."""
-        self.call("scancel", "--me", check=False)
         with contextlib.suppress(AssertionError):
-            self.wait_until(lambda: not self.call("squeue", "--noheader", check=False).strip(), seconds=30)
+            self.empty()
         for process in reversed(self.processes):
             process.send_signal(signal.SIGTERM)
         for process in reversed(self.processes):

@@ -20,6 +20,8 @@ from bertlab.training.launched import SET_BY_A_RUN, process_rank
 if TYPE_CHECKING:
     from bertlab.composition import Job
 
+_QUEUED = ("pretrain", "finetune")  # verbs whose jobs can be those of a cluster's queue
+
 
 @dataclass(frozen=True)
 class Ended(Generic[C]):
@@ -72,6 +74,8 @@ def run_jobs(
             return Ended(job, _perform(run, job.config))
 
     def launched(job: Job[C]) -> None:
+        if _wants_queue(job):
+            raise UserError("launcher=slurm and a launcher of Hydra's exclude each other: leave one of the two out.")
         complete(job.config, job.overrides)
         if perform(job).folder is None:
             raise RunFailed(f"A job failed: {' '.join(job.overrides)}")  # the launcher has the others go on, and passes this on
@@ -80,17 +84,37 @@ def run_jobs(
     for number, job in enumerate(jobs, 1):
         complete(job.config, job.overrides)
         _validate(schema, job.config, f"Job {number} of {len(jobs)} ({' '.join(job.overrides)}): " if len(jobs) > 1 else "")
-    ended = []
-    for number, job in enumerate(jobs, 1):
+    ended: list[Ended[C]] = []
+    queued = any(map(_wants_queue, jobs))
+    if queued:
+        ended = _queued(verb, jobs, lambda job: [verb, *flags, *words, *job.overrides])
+    for number, job in enumerate(() if queued else jobs, 1):
         if len(jobs) > 1:
             say(f"job {number} of {len(jobs)}: {' '.join(job.overrides)}")
         ended.append(perform(job))
     failed = sum(job.folder is None for job in ended)
-    if len(jobs) > 1 and summarise is not None and _is_first_process():
+    if len(ended) > 1 and summarise is not None and _is_first_process():
         summarise(ended)
     if len(jobs) > 1 and failed:
         say(f"{failed} of {len(jobs)} jobs failed")
     return 1 if failed else 0
+
+
+def _wants_queue(job: Job[Any]) -> bool:
+    return bool(job.config.launcher.kind == "slurm")
+
+
+def _queued(verb: str, jobs: Sequence[Job[C]], words_of: Callable[[Job[Any]], list[str]]) -> list[Ended[C]]:
+    """Run jobs as those of a queue; none has ended where they are not followed."""
+    if verb not in _QUEUED:
+        raise UserError(f"launcher=slurm holds for {' and '.join(_QUEUED)}, and as --launcher slurm for ablate, not for {verb}.")
+    from bertlab.commands.queueing import queue_jobs
+
+    folders = queue_jobs(verb, jobs, words_of) or []
+    for folder in folders:
+        if folder is not None:
+            print(folder, flush=True)
+    return [Ended(job, folder) for job, folder in zip(jobs, folders, strict=bool(folders))]
 
 
 def _perform(run: Callable[[C], Path], config: C) -> Path | None:
