@@ -6,18 +6,21 @@ import json
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 
 @contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Have an ``OSError`` of the block say that it is about ``path``: of a file that is open already the system names none."""
+def naming(path: Path, instead_of: Path | None = None) -> Iterator[None]:
+    """Have an ``OSError`` of the block say that it is about ``path``: of a file that is open already the system names none.
+
+    ``instead_of``: the name that nobody is to see, of the file before it is whole.
+    """
     try:
         yield
     except OSError as error:
-        if error.filename is None:
+        if error.filename is None or error.filename == str(instead_of):
             error.filename = str(path)
         raise
 
@@ -28,13 +31,15 @@ def written_atomically(path: Path) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")  # processes of two machines may have one number
     try:
-        with naming(path), temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
+        with naming(path, instead_of=temporary):
+            with temporary.open("wb") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # of a folder that cannot be written to the same would be said once more
+            temporary.unlink()
         raise
     sync_folder(path.parent)
 

@@ -151,10 +151,15 @@ class Preparation:
 
     def store(self) -> TokenStore:
         """The store, built where it is missing."""
-        tokenizer = self.vocabulary_file()
-        vocabulary = Vocabulary.load(tokenizer)
+        vocabulary = self.vocabulary()
         if vocabulary.size < self.tokenizer.vocab_size and self.tokenizer.path is None:
             self.say(
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary; of a given one no file is made, so that what is prepared can be used from a cache that cannot be written to."""
+        if self.tokenizer.path is not None:
+            return given_vocabulary(self.tokenizer.path, self.tokenizer.lowercase)
+        return Vocabulary.load(self.vocabulary_file())
+
                 f"The corpus has text for a vocabulary of {vocabulary.size:,} entries only, of tokenizer.vocab_size="
                 f"{self.tokenizer.vocab_size}: every word that occurs twice has its own."
             )
@@ -162,7 +167,7 @@ class Preparation:
         folder = self.cache / "stores" / key
         with self.building(folder) as missing:
             if missing:
-                self._build(folder, tokenizer, vocabulary)
+                self._build(folder, self.vocabulary_file(), vocabulary)
         return self._opened(folder, vocabulary, new=missing)
 
     def vocabulary_file(self) -> Path:
