@@ -22,7 +22,8 @@ _TEXT_VERBS = {
 _SPLIT = "BERTLAB_COMPLETION_SPLIT"  # set while completing for a shell that has split the word at its "="
 
 
-_OF_FLAGS = {"--budget": ("tokens", "flops", "minutes"), "--launcher": ("local",)}
+_OF_FLAGS = {"--budget": ("tokens", "flops", "minutes")}
+_GROUPS_OF_FLAGS = {"--scale": "scale", "--launcher": "launcher"}
 
 
 def complete_overrides(context: typer.Context, parameter: object, incomplete: str) -> list[str]:
@@ -31,8 +32,8 @@ def complete_overrides(context: typer.Context, parameter: object, incomplete: st
     prefix = next((sign for sign in ("++", "+", "~") if incomplete.startswith(sign)), "")
     key, equals, value = incomplete.removeprefix(prefix).partition("=")
     if args[0] == "ablate":
-        if args[-1] in _OF_FLAGS or args[-1] == "--scale":
-            words = _OF_FLAGS.get(args[-1]) or _groups(args).get("scale", [])
+        if args[-1] in _OF_FLAGS or args[-1] in _GROUPS_OF_FLAGS:
+            words = _OF_FLAGS.get(args[-1]) or _groups(args).get(_GROUPS_OF_FLAGS.get(args[-1], ""), [])
             return [word for word in words if word.startswith(incomplete)]
         for stage in ("pretrain", "finetune"):
             if key.startswith(f"{stage}."):

@@ -26,8 +26,8 @@ SlurmUser={user}
 SlurmdUser={user}
 AuthType=auth/munge
 CredType=cred/munge
-# cred_expire is also how long a job that is queued again waits before it may begin: 120 seconds by default
-AuthInfo=socket={folder}/munge.socket,cred_expire=3
+# cred_expire is also how long a job that is queued again waits before it may begin: 120 seconds by default, and where it is below 5
+AuthInfo=socket={folder}/munge.socket,cred_expire=5
 SlurmctldPort={control_port}
 SlurmdPort={node_port}
 StateSaveLocation={folder}/state

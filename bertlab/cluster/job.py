@@ -65,7 +65,7 @@ def _queue_again(job: str, restarts: int, most: int, folder: Path, index: int) -
     if restarts >= most:
         say(f"The job was queued again {restarts} times (launcher.requeues={most}) and is given up; the same command goes on.")
     else:
-        say("The time limit is near: the job is queued again.")
+        say("The job is queued again, and goes on from there.")
         try:
             requeue(job)
             return 128 + signal.SIGTERM
@@ -86,6 +86,7 @@ def _run(words: list[str], environment: Mapping[str, str], signals: _Signals) ->
         while (code := child.poll()) is None:
             if signals.warned and not asked:
                 asked = True
+                say("The time limit is near: the run is asked to save its state.")
                 child.send_signal(signal.SIGTERM)
             time.sleep(PAUSE)
         printed.seek(0)
