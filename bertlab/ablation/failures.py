@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 
@@ -58,7 +59,8 @@ def exit_in_words(code: int) -> str:
 
 def _what_to_lower(kind: str) -> str:
     micro, batch = ("batch.micro", "batch.sequences") if kind == PRETRAIN else ("tuning.micro", "tuning.batch")
-    return f"run fewer at once (--jobs), or set {micro} to a part of {batch}"
+    first = "give jobs more of it (launcher.memory)" if "SLURM_JOB_ID" in os.environ else "run fewer at once (--jobs)"
+    return f"{first}, or set {micro} to a part of {batch}"
 
 
 def _after(said: str) -> str:
