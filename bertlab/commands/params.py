@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 PUBLISHED_VOCABULARY = 30522
-_LEAST_WIDTH = 72  # columns of text that the tables need; a narrower terminal breaks their lines and drops nothing
+_LEAST_WIDTH = 80  # columns of text that the tables need; a narrower terminal breaks their lines and drops nothing
 
 
 def run(words: list[str]) -> int:

@@ -111,7 +111,7 @@ def test_what_has_no_token_is_left_out_and_counted(tmp_path: Path, vocab: Tokeni
     check_against_slow_loop(store, corpus)
     assert (store.documents, store.sentences) == (2, 3)
     assert any("2 sentences without any token" in line for line in said)
-    assert any("1 documents without any token" in line for line in said)
+    assert any("1 document without any token" in line for line in said)
     assert store.vocabulary.mask not in store.tokens
     assert store.vocabulary.tokenizer.token_to_id("[") in store.tokens
 
@@ -208,7 +208,7 @@ def test_the_number_of_documents_is_told_as_soon_as_it_is_known(tmp_path: Path, 
 
     told: list[int] = []
     assert told_of("text", TokenizerConfig(vocab_size=60), tmp_path / "files") == [3]  # a document a file: nothing is read for it
-    assert not list((tmp_path / "files").rglob("*.json*"))
+    assert not [path for pattern in ("*.json", "*.jsonl") for path in (tmp_path / "files").rglob(pattern)]
     assert told_of("sentences", TokenizerConfig(vocab_size=60), tmp_path / "blank lines") == [6]
     assert not list((tmp_path / "blank lines" / "tokenizers").glob("*.json"))  # it was read, and no vocabulary was trained
     assert told_of("sentences", vocab, tmp_path / "given") == [6]
