@@ -154,12 +154,6 @@ class Preparation:
         vocabulary = self.vocabulary()
         if vocabulary.size < self.tokenizer.vocab_size and self.tokenizer.path is None:
             self.say(
-    def vocabulary(self) -> Vocabulary:
-        """The vocabulary; of a given one no file is made, so that what is prepared can be used from a cache that cannot be written to."""
-        if self.tokenizer.path is not None:
-            return given_vocabulary(self.tokenizer.path, self.tokenizer.lowercase)
-        return Vocabulary.load(self.vocabulary_file())
-
                 f"The corpus has text for a vocabulary of {vocabulary.size:,} entries only, of tokenizer.vocab_size="
                 f"{self.tokenizer.vocab_size}: every word that occurs twice has its own."
             )
@@ -169,6 +163,12 @@ class Preparation:
             if missing:
                 self._build(folder, self.vocabulary_file(), vocabulary)
         return self._opened(folder, vocabulary, new=missing)
+
+    def vocabulary(self) -> Vocabulary:
+        """The vocabulary; of a given one no file is made, so that what is prepared can be used from a cache that cannot be written to."""
+        if self.tokenizer.path is not None:
+            return given_vocabulary(self.tokenizer.path, self.tokenizer.lowercase)
+        return Vocabulary.load(self.vocabulary_file())
 
     def vocabulary_file(self) -> Path:
         """The vocabulary's tokenizer.json in the cache: a copy of the given one, or trained on the corpus where it is missing."""
