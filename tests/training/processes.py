@@ -8,6 +8,7 @@ import socket
 import sys
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
+from typing import Any
 
 from bertlab.config import PretrainConfig
 from bertlab.finetune_config import FinetuneConfig
@@ -39,12 +40,18 @@ def train(config: PretrainConfig | FinetuneConfig, log: Path) -> int:
     return process.exitcode
 
 
-def start_ranks(config: PretrainConfig | FinetuneConfig, folder: Path, world: int, port: int) -> list[ForkServerProcess]:
-    """Begin a training of several processes, as a launcher would; each writes to ``rank<n>`` in ``folder``."""
+def start_ranks(
+    config: PretrainConfig | FinetuneConfig, folder: Path, world: int, port: int, only: list[int] | None = None, *, audited: bool = False
+) -> list[ForkServerProcess]:
+    """Begin a training of several processes, as a launcher would, or ``only`` some; each writes to ``rank<n>`` in ``folder``.
+
+    With ``audited`` each notes in ``changed<n>`` what it changes of the file system.
+    """
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world), "NODE_RANK": "0"}
     processes = []
-    for rank in range(world):
-        process = context.Process(target=_train, args=(config, folder / f"rank{rank}", {**shared, "LOCAL_RANK": str(rank)}))
+    for rank in range(world) if only is None else only:
+        noted = folder / f"changed{rank}" if audited else None
+        process = context.Process(target=_train, args=(config, folder / f"rank{rank}", {**shared, "LOCAL_RANK": str(rank)}, noted))
         process.start()
         processes.append(process)
     return processes
@@ -56,12 +63,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _train(config: PretrainConfig | FinetuneConfig, log: Path, environment: dict[str, str]) -> None:
+def _train(config: PretrainConfig | FinetuneConfig, log: Path, environment: dict[str, str], noted: Path | None = None) -> None:
     os.environ.update(environment)
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(descriptor, 1)
     os.dup2(descriptor, 2)
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", closefd=False)
+    if noted is not None:
+        _note_changes(noted)
     from bertlab.errors import UserError
     from bertlab.training.finetune import finetune
     from bertlab.training.pretrain import pretrain
@@ -74,3 +83,15 @@ def _train(config: PretrainConfig | FinetuneConfig, log: Path, environment: dict
     except UserError as error:
         print(error, file=sys.stderr, flush=True)
         os._exit(1)
+
+
+def _note_changes(file: Path) -> None:
+    """Write a line for everything that this process makes, opens for writing, renames or deletes."""
+    lines = file.open("a", buffering=1)
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        opened = event == "open" and isinstance(arguments[0], str) and bool(arguments[2] & (os.O_WRONLY | os.O_RDWR))
+        if (opened and not arguments[0].startswith("/dev/")) or event in ("os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate"):
+            lines.write(f"{event.removeprefix('os.')} {arguments[0]}\n")
+
+    sys.addaudithook(note)

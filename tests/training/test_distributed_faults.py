@@ -1,0 +1,82 @@
+"""No process of a run waits for ever for another one that has ended, hangs or never came."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+
+import pytest
+from conftest import MakeConfig
+from processes import free_port, start_ranks, train
+
+from bertlab.config import PretrainConfig
+
+NO_DROPOUT = {"model.dropout": 0.0, "model.attention_dropout": 0.0}
+LONG = {**NO_DROPOUT, "trainer.devices": 2, "budget.steps": 100_000, "checkpointing.every": 5}
+PATIENCE = 120.0  # seconds in which a process has to end by itself; seconds here, which a busy machine makes many
+
+
+def wait_for_state(config: PretrainConfig, ranks: list[ForkServerProcess]) -> None:
+    while not list(Path(config.paths.runs).glob("*/checkpoints/last-*.ckpt")):
+        time.sleep(0.01)
+        assert all(rank.exitcode is None for rank in ranks)
+
+
+def ended(rank: ForkServerProcess) -> int | None:
+    rank.join(PATIENCE)
+    code = rank.exitcode
+    if code is None:
+        rank.kill()
+    return code
+
+
+@pytest.mark.kill
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+@pytest.mark.parametrize("dies", [0, 1])
+def test_a_process_that_is_killed_ends_the_others(dies: int, strategy: str, make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(**LONG, **{"trainer.strategy": strategy})
+    ranks = start_ranks(config, tmp_path, world=2, port=free_port())
+    wait_for_state(config, ranks)
+    os.kill(ranks[dies].pid or 0, signal.SIGKILL)
+    assert ended(ranks[1 - dies]) == 1
+    log = (tmp_path / f"rank{1 - dies}").read_text()
+    assert f"Process {1 - dies} of pretrain-small" in log
+    assert "waited in vain for another one" in log
+    assert "the same command goes on" in log
+
+
+@pytest.mark.kill
+@pytest.mark.slow
+def test_a_process_that_hangs_is_given_up(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(**LONG, **{"trainer.timeout": 3.0})
+    ranks = start_ranks(config, tmp_path, world=2, port=free_port())
+    wait_for_state(config, ranks)
+    os.kill(ranks[1].pid or 0, signal.SIGSTOP)
+    assert ended(ranks[0]) == 1
+    assert "has not answered for trainer.timeout=3 seconds" in (tmp_path / "rank0").read_text()
+    ranks[1].kill()
+    ranks[1].join()
+
+
+@pytest.mark.kill
+@pytest.mark.slow
+def test_a_process_that_never_comes_is_given_up(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(**LONG, **{"trainer.timeout": 3.0})
+    (first,) = start_ranks(config, tmp_path, world=2, port=free_port(), only=[0])
+    assert ended(first) == 1
+    assert "waited in vain for another one after step 0" in (tmp_path / "rank0").read_text()
+
+
+@pytest.mark.slow
+def test_processes_that_a_launcher_starts_for_a_finished_run_end_at_once(make_config: MakeConfig, tmp_path: Path) -> None:
+    config = make_config(**NO_DROPOUT, **{"budget.steps": 2})
+    assert train(config, tmp_path / "log") == 0, (tmp_path / "log").read_text()
+    config.trainer.devices = 2
+    ranks = start_ranks(config, tmp_path, world=2, port=free_port())
+    assert [ended(rank) for rank in ranks] == [0, 0]
+    assert "This run is finished" in (tmp_path / "rank0").read_text()
+    assert (tmp_path / "rank1").read_text() == ""
