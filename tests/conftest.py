@@ -30,7 +30,7 @@ def shared_data() -> Path:
 
 @pytest.fixture(scope="session")
 def slurm() -> Iterator[SlurmCluster]:
-    """A real SLURM of one node; tests that take it are marked ``slurm``."""
+    """A real SLURM of two nodes; tests that take it are marked ``slurm``."""
     if not is_installed():
         pytest.skip(MISSING)
     yield from running_cluster()

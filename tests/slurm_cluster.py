@@ -17,7 +17,8 @@ from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel", "sinfo", "srun")
 MISSING = "SLURM is not installed: apt-get install slurm-wlm munge"
-CORES = 4  # that it hands out, whatever the machine has
+NODES = ("one", "two")
+CORES = 4  # that each of them hands out, whatever the machine has
 
 _CONFIGURATION = """
 ClusterName=tests
@@ -29,13 +30,12 @@ CredType=cred/munge
 # cred_expire is also how long a job that is queued again waits before it may begin: 120 seconds by default, and where it is below 5
 AuthInfo=socket={folder}/munge.socket,cred_expire=5
 SlurmctldPort={control_port}
-SlurmdPort={node_port}
 StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool
+SlurmdSpoolDir={folder}/spool-%n
 SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.pid
+SlurmdPidFile={folder}/slurmd-%n.pid
 SlurmctldLogFile={folder}/slurmctld.log
-SlurmdLogFile={folder}/slurmd.log
+SlurmdLogFile={folder}/slurmd-%n.log
 # no systemd, no cgroups, no accounting
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -54,9 +54,10 @@ OverTimeLimit=0
 JobRequeue=1
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
-NodeName={host} NodeHostname={host} NodeAddr=127.0.0.1 CPUs={cores} RealMemory={memory} State=UNKNOWN
-PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=0
-PartitionName=high Nodes={host} Default=NO MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
+NodeName=one NodeHostname={host} NodeAddr=127.0.0.1 Port={port_one} CPUs={cores} RealMemory={memory} State=UNKNOWN
+NodeName=two NodeHostname={host} NodeAddr=127.0.0.1 Port={port_two} CPUs={cores} RealMemory={memory} State=UNKNOWN
+PartitionName=main Nodes=one,two Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=0
+PartitionName=high Nodes=one,two Default=NO MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF
 """
 
 
@@ -70,7 +71,10 @@ def _program(name: str) -> str | None:
 
 
 class SlurmCluster:
-    """One node with the partitions ``main`` and ``high``, which preempts it."""
+    """Two nodes, which are this machine twice, with the partitions ``main`` and ``high``, which preempts it.
+
+    Their names are no host's: what runs on both needs ``MASTER_ADDR=127.0.0.1`` in the environment.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -85,21 +89,23 @@ class SlurmCluster:
 
     def start(self) -> None:
         """Start the daemons, and wait until the node takes jobs."""
-        for name in ("state", "spool"):
-            (self.folder / name).mkdir()
+        (self.folder / "state").mkdir()
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
         key.chmod(0o400)
-        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20 * 8 // 10
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20 // 2
         values = {"folder": self.folder, "host": self.host, "user": getpass.getuser(), "cores": CORES, "memory": memory}
-        values |= dict(zip(("control_port", "node_port"), free_ports(2), strict=True))
+        values |= dict(zip(("control_port", "port_one", "port_two"), free_ports(3), strict=True))
         self.configuration.write_text(_CONFIGURATION.format(**values))
         places = {"socket": "munge.socket", "key-file": "munge.key", "log-file": "munge.log", "pid-file": "munge.pid", "seed-file": "seed"}
         self._daemon("munged", "--foreground", "--force", *(f"--{name}={self.folder / file}" for name, file in places.items()))
         self.wait_until(lambda: (self.folder / "munge.socket").exists())
         self._daemon("slurmctld", "-D", "-c", "-f", str(self.configuration))
-        self._daemon("slurmd", "-D", "-c", "-f", str(self.configuration))
-        self.wait_until(lambda: "idle" in self.call("sinfo", "--noheader", "--format=%t", check=False))
+        for node in NODES:
+            self._daemon("slurmd", "-D", "-c", "-N", node, "-f", str(self.configuration))
+        self.wait_until(
+            lambda: self.call("sinfo", "--noheader", "--partition=main", "--format=%t %D", check=False).split() == ["idle", "2"]
+        )
 
     def _daemon(self, name: str, *words: str) -> None:
         program = _program(name)
@@ -133,6 +139,10 @@ class SlurmCluster:
     def state(self, job: str) -> str:
         """SLURM's word for a job's state."""
         return self.call("squeue", "--noheader", "--array", "--states=all", f"--jobs={job}", "--format=%T", check=False).strip()
+
+    def node(self, job: str) -> str:
+        """Where a job runs."""
+        return self.call("squeue", "--noheader", f"--jobs={job}", "--format=%N").strip()
 
     def wait_until(self, holds: Callable[[], bool], seconds: float = 60.0) -> None:
         """Wait for something; fail, with what the daemons said, when it does not come."""

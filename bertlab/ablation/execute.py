@@ -207,8 +207,9 @@ class _Execution:
         if self.signum:
             self.change(run, State.WAITING)
             return
-        if self.has_failed_source(run):
-            self.change(run, State.WAITING)  # its queue has given it up; ``block`` says so
+        source = self.states.get(run.node.source or "")
+        if source is not None and source.state in (State.FAILED, State.BLOCKED, State.ELSEWHERE, State.WAITING):
+            self.change(run, State.WAITING)  # its queue has given it up, since the job before it did not end well
             return
         again = "; --resubmit queues it again" if self.executor.is_queue else "; the same command goes on from its last saved state"
         said = last_words(tail(log_path(self.runs, run.node.key), LOG_TAIL))

@@ -27,6 +27,7 @@ from bertlab.cluster.alone import alone
 from bertlab.cluster.queue import QueueSilent, requeue
 from bertlab.cluster.resources import PROCESSES
 from bertlab.cluster.submission import COMMANDS, End, read_json, write_end
+from bertlab.files import write_atomically
 from bertlab.messages import say
 from bertlab.patience import LOCK_SECONDS
 
@@ -42,15 +43,21 @@ def run_job(folder: Path, environment: Mapping[str, str]) -> int:
     job, restarts = _id(environment), int(environment.get("SLURM_RESTART_COUNT", "0"))
     submitted = read_json(folder / COMMANDS)
     command = submitted["commands"][index]
+    write_atomically(folder / f"{index}.attempt", str(restarts))
     (folder / f"{index}.end").unlink(missing_ok=True)
     say(f"job {job}{f', queued again for time {restarts}' if restarts else ''}: {command['title']}")
     signals = _Signals()
     code, printed = _run(command["words"], environment, signals)
     if signals.warned and not signals.ended and code in _STOPPED:
         return _queue_again(job, restarts, int(submitted["requeues"]), folder, index)
-    if not signals.ended or code not in _STOPPED:
+    if (not signals.ended or code not in _STOPPED) and _is_newest(folder, index, restarts):
         write_end(folder, index, End(code, os.path.abspath(printed) if os.path.isdir(printed) else printed))
     return code if code >= 0 else 128 - code
+
+
+def _is_newest(folder: Path, index: int, restarts: int) -> bool:
+    """Whether the job has not begun again elsewhere: a node that was lost may only have been out of reach, and its processes be alive."""
+    return (folder / f"{index}.attempt").read_text() == str(restarts)
 
 
 def _id(environment: Mapping[str, str]) -> str:
@@ -79,6 +86,8 @@ def _run(words: list[str], environment: Mapping[str, str], signals: _Signals) ->
     """The command's exit code, minus the number of a signal that ended it, and the last line of what it printed."""
     several = tuple(words[: len(PROCESSES)]) == PROCESSES
     own = dict(environment) if several else alone(environment)
+    if several and "SLURM_CPUS_PER_TASK" in own:
+        own["SRUN_CPUS_PER_TASK"] = own["SLURM_CPUS_PER_TASK"]  # since SLURM 22.05 srun does not take it over from the job
     own |= {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", LOCK_SECONDS: _PATIENCE}
     with tempfile.TemporaryFile() as printed:
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=printed, env=own)

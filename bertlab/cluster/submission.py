@@ -52,7 +52,7 @@ class Element:
 
     folder: Path
     index: int
-    job: str | None  # its id; None: its caller was killed when it was queued, and the queue knows no more of it
+    job: str | None  # its id; None: its caller was killed before it noted that, and the queue knows no more of it
 
     @property
     def log(self) -> Path:
@@ -147,8 +147,9 @@ def find(runs: Path, queue: dict[str, JobState]) -> dict[str, Element]:
     for listed in sorted(submissions_folder(runs).absolute().glob(f"*/{COMMANDS}"), key=lambda path: path.stat().st_mtime_ns):
         folder, commands = listed.parent, read_json(listed)["commands"]
         noted = read_json(folder / "job.json") or {"job": by_name.get(folder.name)}
-        elements = _elements(folder, len(commands), noted["job"])
-        found |= {command["key"]: element for command, element in zip(commands, elements, strict=True)}
+        elements = zip(commands, _elements(folder, len(commands), noted["job"]), strict=True)
+        # One that has no id, and has never begun, was not queued: its caller was killed before that.
+        found |= {command["key"]: element for command, element in elements if element.job is not None or element.log.exists()}
     return found
 
 

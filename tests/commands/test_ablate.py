@@ -13,6 +13,7 @@ from bertlab.ablation.records import write_record
 from bertlab.ablation.request import parse_request
 from bertlab.ablation.runner import command_of
 from bertlab.arguments import parse_arguments
+from bertlab.cluster.queue import QueueSilent
 from bertlab.commands.ablate import run
 from bertlab.composition import compose_all
 from bertlab.errors import UserError
@@ -207,6 +208,38 @@ class TestCommand:
             run([*words, "--launcher", "slurm"])
         with pytest.raises(UserError, match="--resubmit goes with --launcher slurm"):
             run([*words, "--resubmit"])
+
+    def test_dry_run_shows_what_a_cluster_would_be_asked_for(
+        self, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def silent() -> None:
+            raise QueueSilent("no squeue")
+
+        monkeypatch.setattr("bertlab.cluster.queue.states", silent)
+        more = ["launcher.partition=long", "finetune.launcher.time=60", "pretrain.trainer.devices=4", "launcher.options.exclude=node7"]
+        run([*words, "--launcher", "slurm", *more, "--dry-run"])
+        shown = capsys.readouterr()
+        assert "There is no SLURM within reach" in shown.err
+        arrays = [line for line in shown.out.splitlines() if line.startswith("Array")]
+        assert len(arrays) == 2
+        assert arrays[0].startswith("Array 1: 2 pre-trainings; partition long, 4 GPUs, the partition's time limit, exclude=node7")
+        assert "fine-tunings, each after what it starts from; partition long, 1 GPU, limit 60" in arrays[1]
+
+    def test_a_launcher_of_ones_own(self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        (tmp_path / "mine" / "launcher").mkdir(parents=True)
+        (tmp_path / "mine" / "launcher" / "ours.yaml").write_text("kind: slurm\npartition: a100\n")
+        run([*words, "--config-dir", str(tmp_path / "mine"), "--launcher", "ours", "trainer=cpu", "--dry-run"])
+        assert "partition a100, no GPU" in capsys.readouterr().out
+
+    def test_no_run_of_a_grid_queues_itself(self) -> None:
+        request = parse_request(["--launcher", "slurm", "launcher.time=5", "pretrain.launcher.time=60", "pretrain.launcher.warning=9"])
+        assert request.launching == {
+            "pretrain": ("launcher.time=5", "launcher.time=60", "launcher.warning=9"),
+            "finetune": ("launcher.time=5",),
+        }
+        assert (request.settings.pretrain, request.settings.finetune) == ((), ())
+        with pytest.raises(UserError, match="a grid has one launcher"):
+            parse_request(["pretrain.launcher=slurm"])
 
     def test_help_lists_the_tables(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert run(["--help"]) == 0
