@@ -1,0 +1,101 @@
+"""Processes that make batches, killed: the training goes on without them and ends with the same bytes."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import random
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from conftest import MakeConfig
+from processes import _train, context, train
+from run_numbers import numbers, only_run
+from torch.utils.data import Dataset
+
+from bertlab.config import PretrainConfig
+from bertlab.training.loader import StepLoader
+
+TRIES = 2
+
+
+def train_with_forks(config: PretrainConfig, log: Path) -> None:
+    """A training in this process, whose own processes are forked as those of a command are."""
+    multiprocessing.set_start_method("fork", force=True)
+    _train(config, log, {})
+
+
+def rows_of(config: PretrainConfig) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in Path(config.paths.runs).glob("*/throughput.jsonl"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    """The numbers of the run without workers, once made."""
+    return {}
+
+
+@pytest.mark.kill
+@pytest.mark.slow
+@pytest.mark.parametrize("killed", ["one", "all"])
+@pytest.mark.parametrize("number", range(TRIES))
+def test_killed_at_a_random_moment(killed: str, number: int, make_config: MakeConfig, tmp_path: Path, whole: dict[str, object]) -> None:
+    changes = {"budget.steps": 100, "trainer.log_every": 1, "checkpointing.every": 50}
+    if not whole:
+        config = make_config(**changes, **{"paths.runs": str(tmp_path / "whole")})
+        assert train(config, tmp_path / "log") == 0, (tmp_path / "log").read_text()
+        whole.update(numbers(only_run(config.paths.runs)))
+    config, log = make_config(**changes, **{"trainer.workers": 2}), tmp_path / "log"
+    process, draw = context.Process(target=train_with_forks, args=(config, log)), random.Random(time.time_ns())
+    process.start()
+    wanted = draw.randint(1, 60)
+    while rows_of(config) < wanted:
+        assert process.exitcode is None, log.read_text()
+        time.sleep(0.001)
+    workers = psutil.Process(process.pid).children()
+    assert [worker.name() for worker in workers] == ["pt_data_worker"] * 2
+    for worker in workers if killed == "all" else [draw.choice(workers)]:
+        os.kill(worker.pid, signal.SIGKILL)
+    process.join()
+    assert process.exitcode == 0, log.read_text()
+    assert "A process that makes batches was killed" in log.read_text()
+    assert numbers(only_run(config.paths.runs)) == whole
+    assert not any(worker.is_running() for worker in workers)
+
+
+class Squares(Dataset[int]):
+    """Whose worker ends itself, or fails, at the fifth."""
+
+    def __init__(self, harm: str, ours: int) -> None:
+        self._harm, self._ours = harm, ours
+
+    def __getitem__(self, key: int) -> int:
+        if key == 5 and os.getpid() != self._ours:
+            if self._harm == "killed":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if self._harm == "exits":
+                os._exit(3)
+            raise RuntimeError("out of luck")
+        return key * key
+
+
+class SquareLoader(StepLoader[int]):
+    def keys(self) -> Iterator[int]:
+        yield from range(12)
+
+
+@pytest.mark.parametrize("harm", ["killed", "exits"])
+def test_every_batch_comes_once_and_in_order(harm: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGCHLD)
+    assert list(SquareLoader(Squares(harm, os.getpid()), workers=2, pinned=False)) == [key * key for key in range(12)]
+    assert "this one makes them from here on" in capsys.readouterr().err
+    signal.signal(signal.SIGCHLD, before)
+
+
+def test_an_error_in_a_worker_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="out of luck"):
+        list(SquareLoader(Squares("fails", os.getpid()), workers=2, pinned=False))
