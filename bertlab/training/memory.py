@@ -10,7 +10,11 @@ from dataclasses import dataclass
 from bertlab.errors import UserError
 
 # How PyTorch, CUDA, NumPy, C++ and the system say it. Looked for in logs, too (ablation.failures).
-SIGNS = re.compile(r"out of memory|can't allocate memory|Cannot allocate memory|\bMemoryError\b|bad_alloc", re.IGNORECASE)
+# oneDNN, which multiplies matrices on CPUs, does not say why it could not make a primitive: its own reason is memory.
+SIGNS = re.compile(
+    r"out of memory|can't allocate memory|cannot allocate memory|\bMemoryError\b|bad_alloc|could not (create|execute) a primitive",
+    re.IGNORECASE,
+)
 RAN_OUT = "The memory ran out"  # how the sentence begins
 _MOST_LETTERS = 200  # of the library's own words
 
