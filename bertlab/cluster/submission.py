@@ -101,6 +101,8 @@ def submit(runs: Path, title: str, commands: Sequence[Command], resources: Resou
 
     name = f"bertlab-{title}-{uuid.uuid4().hex[:8]}"
     folder = (submissions_folder(runs) / name).absolute()
+    if not str(folder).isprintable():  # a line break would end the option in the job's script, and what comes after it would be run
+        raise UserError(f"paths.runs={str(runs)!r} has characters that no job's script can hold: name another folder.")
     folder.mkdir(parents=True)
     listed = [asdict(command) for command in commands]
     write_json(folder / COMMANDS, {"requeues": resources.launcher.requeues, "commands": listed})

@@ -8,8 +8,8 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,12 +47,10 @@ def queue_jobs(verb: str, jobs: Sequence[Job[Any]], words_of: Callable[[Job[Any]
     resources = [_resources(job.config) for job in jobs]
     commands = [_command(verb, job, each, words_of(job)) for job, each in zip(jobs, resources, strict=True)]
     with submission.queueing(runs):
-        known, held = _known(runs)
-        found = {command.key: known[command.key] for command in commands if command.key in known}
-        begun = {key: element for key, element in found.items() if element.job in held}
-        done = {key: element for key, element in found.items() if element.end is not None and element.end.folder is not None}
-        missing = [index for index, command in enumerate(commands) if command.key not in begun | done]
-        new = _submit(runs, verb, [commands[index] for index in missing], [resources[index] for index in missing])
+        known = _known(runs)
+        begun, done = _in(known.begun, commands), _in(known.done, commands)
+        missing = [place for place, command in enumerate(commands) if command.key not in begun | done]
+        new = _submit(runs, verb, [commands[place] for place in missing], [resources[place] for place in missing])
     for what, old in (("in the queue already", begun), ("finished", done)):
         if old:
             say(f"{what}: job{'s' if len(old) > 1 else ''} {', '.join(str(element.job) for element in old.values())}")
@@ -92,13 +90,28 @@ def _command(verb: str, job: Job[Any], resources: Resources, words: list[str]) -
     return Command(key, " ".join([verb, *job.overrides]), program)
 
 
-def _known(runs: Path) -> tuple[dict[str, Element], set[str]]:
-    """What was ever queued here, and the ids of jobs that the queue holds."""
+@dataclass(frozen=True)
+class _Known:
+    """What was queued by earlier calls, by its key."""
+
+    begun: dict[str, Element]  # the queue has it
+    done: dict[str, Element]  # it has ended, and its run has a result
+
+
+def _known(runs: Path) -> _Known:
     try:
         states = queue.states()
     except QueueSilent as error:
         raise UserError(f"SLURM does not answer ({error}).") from error
-    return submission.find(runs, states), {number for number, state in states.items() if not state.ended}
+    found = submission.find(runs, states)
+    begun = {key: element for key, element in found.items() if (state := states.get(element.job or "")) is not None and not state.ended}
+    done = {key: element for key, element in found.items() if element.end is not None and element.end.folder is not None}
+    return _Known(begun, done)
+
+
+def _in(elements: Mapping[str, Element], commands: Sequence[Command]) -> dict[str, Element]:
+    """Those of the commands."""
+    return {command.key: elements[command.key] for command in commands if command.key in elements}
 
 
 def _submit(runs: Path, verb: str, commands: Sequence[Command], resources: Sequence[Resources]) -> dict[str, Element]:
