@@ -51,6 +51,7 @@ def digest(pretrained: Pretrained | None = None, data: str = "d", task: TaskConf
         {"task.submission": {"test": "X.tsv"}},
         {"trainer.devices": 2},
         {"trainer.threads": 3},
+        {"launcher.kind": "slurm", "launcher.gpus": 8},
         {"trainer.log_every": 7},
         {"trainer.accelerator": "gpu"},
         {"checkpointing.every": 7},

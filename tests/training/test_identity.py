@@ -61,6 +61,7 @@ def digest(store: Store | None = None, **changes: object) -> str:
         {"trainer.devices": 2},
         {"trainer.workers": 3},
         {"trainer.threads": 1},
+        {"launcher.kind": "slurm", "launcher.partition": "gpu", "launcher.time": "60"},
         {"trainer.log_every": 7},
         {"trainer.accelerator": "gpu"},
         {"trainer.deterministic": False},
