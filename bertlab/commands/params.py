@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,8 @@ def costs_of(config: PretrainConfig) -> dict[str, Any]:
             sequences,
             precision=config.trainer.precision,
             attention_weights_kept=_keeps_attention_weights(config),
+            recomputed=config.trainer.checkpoint_activations,
+            parted_among=config.trainer.world if config.trainer.strategy == "fsdp" else None,
         )
         flops = flops_per_token(architecture, stage.length, predicted)
         bytes_needed = {**asdict(memory), "total": memory.total}
@@ -76,6 +79,9 @@ def costs_of(config: PretrainConfig) -> dict[str, Any]:
         "encoder_with_pooler_at_30522": parameter_table(replace(architecture, vocab_size=PUBLISHED_VOCABULARY)).encoder_with_pooler,
         "predicted_share": predicted,
         "attention_weights_kept": _keeps_attention_weights(config),
+        "devices": config.trainer.world,
+        "parted": config.trainer.strategy == "fsdp",
+        "recomputed": config.trainer.checkpoint_activations,
         "training": training,
     }
 
@@ -85,10 +91,18 @@ def _keeps_attention_weights(config: PretrainConfig) -> bool:
     return config.trainer.accelerator != "gpu"
 
 
-def _attention_in_words(kept: bool) -> str:
-    return (
-        "with attention's weights, as on a CPU; trainer=gpu counts without them." if kept else "without attention's weights, as on a GPU."
-    )
+def _memory_in_words(cost: dict[str, Any]) -> Iterator[str]:
+    """What the estimate counts, as lines."""
+    yield "Memory is estimated. The optimizer's are Adam's two moments; activations are of the sequences at once,"
+    if cost["attention_weights_kept"]:
+        yield "with attention's weights, as on a CPU; trainer=gpu counts without them."
+    else:
+        yield "without attention's weights, as on a GPU."
+    if cost["recomputed"]:
+        yield "Of a layer its input is kept (trainer.checkpoint_activations=true)."
+    if cost["parted"]:
+        yield f"Weights, gradients and optimizer are parted among {cost['devices']} devices; gathered is what is whole at a time:"
+        yield "embeddings and heads, and two layers."
 
 
 def _print(costs: list[dict[str, Any]]) -> None:
@@ -104,8 +118,9 @@ def _print(costs: list[dict[str, Any]]) -> None:
             console.print(f"With the published vocabulary of 30,522: {cost['encoder_with_pooler_at_30522']:,}", soft_wrap=True)
         console.print(f"\nTraining, {cost['predicted_share']:.0%} of the words predicted", soft_wrap=True)
         console.print(_training_table(cost))
-        console.print("Memory of a device: weights, gradients, Adam's two moments, and the activations of the sequences at once,")
-        console.print(f"{_attention_in_words(cost['attention_weights_kept'])}\n")
+        for line in _memory_in_words(cost):
+            console.print(line, soft_wrap=True)
+        console.print()
 
 
 def _parameter_table(cost: dict[str, Any]) -> Table:
@@ -123,16 +138,21 @@ def _parameter_table(cost: dict[str, Any]) -> Table:
 
 
 def _training_table(cost: dict[str, Any]) -> Table:
+    """A column for each length, for many columns do not fit into a narrow terminal."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD)
-    for column in ("length", "at once", "FLOPs a token", "weights etc.", "activations", "memory"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for row in cost["training"]:
-        size = row["bytes"]
-        sizes = [_in_bytes(number) for number in (size["total"] - size["activations"], size["activations"], size["total"])]
-        table.add_row(str(row["length"]), str(row["sequences"]), _in_flops(row["flops_per_token"]), *sizes)
+    stages = cost["training"]
+    table = Table("sequences of length", box=SIMPLE_HEAD)
+    for stage in stages:
+        table.add_column(str(stage["length"]), justify="right", no_wrap=True)
+    table.add_row("sequences at once", *(str(stage["sequences"]) for stage in stages))
+    table.add_row("FLOPs a token", *(_in_flops(stage["flops_per_token"]) for stage in stages))
+    table.add_section()
+    for name in ("weights", "gradients", "optimizer", *(["gathered"] if cost["parted"] else []), "activations"):
+        table.add_row(name, *(_in_bytes(stage["bytes"][name]) for stage in stages))
+    table.add_section()
+    table.add_row("memory of a device", *(_in_bytes(stage["bytes"]["total"]) for stage in stages))
     return table
 
 

@@ -28,11 +28,12 @@ class Memory:
     gradients: int
     optimizer: int  # Adam's two moments
     activations: int  # what the forward pass keeps for the backward pass
+    gathered: int = 0  # of weights that are parted among devices: what is whole at a time, and under bf16 its copy
 
     @property
     def total(self) -> int:
         """All of it."""
-        return self.weights + self.gradients + self.optimizer + self.activations
+        return self.weights + self.gradients + self.optimizer + self.activations + self.gathered
 
 
 def parameter_table(architecture: Architecture) -> ParameterTable:
@@ -124,34 +125,62 @@ def _weights_used_by_every_token(a: Architecture) -> int:
 
 
 def memory_estimate(
-    architecture: Architecture, length: int, sequences: int, *, precision: str = "fp32", attention_weights_kept: bool = True
+    architecture: Architecture,
+    length: int,
+    sequences: int,
+    *,
+    precision: str = "fp32",
+    attention_weights_kept: bool = True,
+    recomputed: bool = False,
+    parted_among: int | None = None,
 ) -> Memory:
-    """Bytes that a step on a micro-batch of ``sequences`` × ``length`` tokens takes.
+    """Bytes that a step on a micro-batch of ``sequences`` × ``length`` tokens takes on a device.
 
     Weights, gradients and Adam's moments are 4 bytes each; under bf16 autocast keeps a copy of the weights in 2. Of the activations
     those are counted that the backward pass needs: the sums that go into a norm in 4 bytes, what goes into a product in 4 (fp32) or
-    2 (bf16). Flash attention on a GPU keeps no attention weights (``attention_weights_kept=False``). The logits are never held all
-    at once and are left out; so is what libraries need for themselves.
+    2 (bf16). Flash attention on a GPU keeps no attention weights (``attention_weights_kept=False``). With ``recomputed`` activations a
+    layer keeps its input, and one at a time all that is inside. Where weights are ``parted_among`` devices each holds its rows; whole are
+    the embeddings and heads, with their gradients, and two layers, one at work and one on its way, with the gradients of one; the copies
+    in bf16 are those of all layers, or with ``recomputed`` activations of these. The logits are never held all at once and are left out; so
+    is what libraries need for themselves.
     """
     parameters, bf16 = parameter_table(architecture).total, precision == "bf16"
-    summed, multiplied = _numbers_kept_of_a_token(architecture, length, attention_weights_kept)
-    return Memory(
-        weights=(6 if bf16 else 4) * parameters,
-        gradients=4 * parameters,
-        optimizer=8 * parameters,
-        activations=sequences * length * (4 * summed + (2 if bf16 else 4) * multiplied),
-    )
+    summed, multiplied = _numbers_kept_of_a_token(architecture, length, attention_weights_kept, recomputed)
+    activations = sequences * length * (4 * summed + (2 if bf16 else 4) * multiplied)
+    if parted_among is None:
+        return Memory((6 if bf16 else 4) * parameters, 4 * parameters, 8 * parameters, activations)
+    share = -(-parameters // parted_among)
+    layers, layer = _backbone_and_a_layer(architecture)
+    outside = parameters - layers
+    gathered = 4 * (outside + 2 * layer) + 4 * (outside + layer)
+    if bf16:
+        gathered += 2 * (outside + 2 * layer if recomputed else parameters)
+    return Memory(4 * share, 4 * share, 8 * share, activations, gathered)
 
 
-def _numbers_kept_of_a_token(a: Architecture, length: int, attention_weights_kept: bool) -> tuple[int, int]:
+def _backbone_and_a_layer(a: Architecture) -> tuple[int, int]:
+    """Parameters of the backbone, and of one of its layers."""
+    backbone = sum(_backbone(a).values())
+    return backbone, backbone if a.backbone == "cbow" else backbone // a.layers
+
+
+def _numbers_kept_of_a_token(a: Architecture, length: int, attention_weights_kept: bool, recomputed: bool) -> tuple[int, int]:
     """Those of sums that are normalised, and those that go into a product of matrices; the norm's result is one of the second."""
     embeddings = a.hidden
     if a.backbone == "cbow":
         return embeddings + a.hidden, embeddings + a.hidden
+    summed, multiplied = _kept_in_layers(a, length, attention_weights_kept)
+    if recomputed:  # the layers' inputs in fp32, and the inside of one of them
+        return embeddings + a.layers * a.hidden + -(-summed // a.layers), -(-multiplied // a.layers)
+    return embeddings + summed, embeddings + multiplied
+
+
+def _kept_in_layers(a: Architecture, length: int, attention_weights_kept: bool) -> tuple[int, int]:
+    """The same of all layers together."""
     if a.backbone == "bilstm":  # gates, cell, state and the norm's result
-        return embeddings + sum(each.width for each in _lstms(a)), embeddings + sum(each.inputs + 7 * each.width for each in _lstms(a))
+        return sum(each.width for each in _lstms(a)), sum(each.inputs + 7 * each.width for each in _lstms(a))
     # queries, keys, values, mixed values; two normed states; the feed-forward's width before and after the activation
     layer = 4 * a.hidden + 2 * a.hidden + 2 * a.intermediate
     if attention_weights_kept:
         layer += a.heads * length
-    return embeddings + a.layers * 2 * a.hidden, embeddings + a.layers * layer
+    return a.layers * 2 * a.hidden, a.layers * layer

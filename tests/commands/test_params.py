@@ -101,3 +101,25 @@ def test_what_cannot_be_trained_has_no_costs(word: str) -> None:
 def test_costs_need_no_text() -> None:
     (job,) = compose(PRETRAIN, parse_arguments(["corpus=text"]))
     assert costs_of(job.config)["total"] > 0
+
+
+def test_devices_that_part_the_weights_hold_their_share(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of BERT-large on eight GPUs: an eighth of sixteen bytes a parameter, and what is whole at a time."""
+    words = ["model=large", "tokenizer.vocab_size=30522", "lengths=constant", "batch.sequences=64"]
+    one, eight = (json.loads(printed(capsys, *words, *more, "--json")) for more in (["trainer=gpu"], ["trainer=fsdp", "trainer.devices=8"]))
+    whole, parted = one["training"][0], eight["training"][0]
+    assert parted["sequences"] == whole["sequences"] // 8
+    assert parted["bytes"]["activations"] == whole["bytes"]["activations"] // 8
+    states = sum(parted["bytes"][name] for name in ("weights", "gradients", "optimizer"))
+    assert states == pytest.approx(16 * one["total"] / 8, rel=1e-6)
+    assert parted["bytes"]["total"] == states + parted["bytes"]["gathered"] + parted["bytes"]["activations"]
+    assert "parted among 8 devices" in printed(capsys, *words, "trainer=fsdp", "trainer.devices=8")
+    two_nodes = json.loads(printed(capsys, *words, "trainer=fsdp", "trainer.devices=4", "trainer.nodes=2", "--json"))
+    assert two_nodes["training"] == eight["training"]
+
+
+def test_activations_that_are_computed_again_are_not_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["model=base", "lengths=constant", "batch.sequences=64"]
+    kept, again = (json.loads(printed(capsys, *words, f"trainer.checkpoint_activations={value}", "--json")) for value in ("false", "true"))
+    assert again["training"][0]["bytes"]["activations"] < kept["training"][0]["bytes"]["activations"] / 5
+    assert again["training"][0]["bytes"]["weights"] == kept["training"][0]["bytes"]["weights"]

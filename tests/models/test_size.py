@@ -147,3 +147,67 @@ def test_counting_needs_no_pytorch() -> None:
     imports = "from bertlab.models import Architecture; import bertlab.models.size, bertlab.allocator, bertlab.objectives"
     code = f"import sys; {imports}; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+PARTED = """
+import sys, torch
+from torch.distributed import init_process_group
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from bertlab.models.architecture import Architecture
+from bertlab.models.bert import Bert
+from bertlab.training.parted import part
+
+world = int(sys.argv[1])
+init_process_group("fake", rank=0, world_size=world, store=FakeStore())
+model = Bert(Architecture(vocab_size=30522, layers=3, hidden=256, heads=4, intermediate=1024))
+part(model, init_device_mesh("cpu", (world,)))
+parameters = list(model.parameters())
+assert all(isinstance(parameter, DTensor) for parameter in parameters)
+outside = sum(p.numel() for n, p in model.named_parameters() if not n.startswith("backbone"))
+print(sum(parameter.to_local().numel() for parameter in parameters), outside, sum(p.numel() for p in model.backbone.layers[0].parameters()))
+"""
+
+
+@pytest.mark.parametrize("world", [2, 8])
+def test_memory_of_parted_weights_is_what_a_device_holds(world: int) -> None:
+    """The rows that the first of so many devices holds, of a model that is really parted, though by a single process."""
+    finished = subprocess.run([sys.executable, "-c", PARTED, str(world)], capture_output=True, text=True, check=True, timeout=300)
+    held, outside, layer = map(int, finished.stdout.split())
+    architecture = Architecture(vocab_size=30522, layers=3, hidden=256, heads=4, intermediate=1024)
+    memory = memory_estimate(architecture, 128, 4, parted_among=world)
+    assert memory.weights == memory.gradients == memory.optimizer / 2 == pytest.approx(4 * held, rel=1e-3)
+    assert memory.gathered == 4 * (2 * outside + 3 * layer)  # weights and gradients outside; of two layers weights, of one its gradients
+    assert memory.activations == memory_estimate(architecture, 128, 4).activations
+    whole = parameter_table(architecture).total
+    bf16 = memory_estimate(architecture, 128, 4, parted_among=world, precision="bf16")
+    assert bf16.gathered - memory.gathered == 2 * whole
+    again = memory_estimate(architecture, 128, 4, parted_among=world, precision="bf16", recomputed=True)
+    assert again.gathered - memory.gathered == 2 * (outside + 2 * layer)
+
+
+def test_memory_of_recomputed_activations_is_inputs_and_the_inside_of_a_layer() -> None:
+    """What a layer adds to what autograd keeps is its inside; there is one of it at a time, and the inputs of all layers in fp32."""
+    two, five = (dataclasses.replace(TINY, layers=layers, hidden=64, intermediate=256, heads=2, dropout=0.0) for layers in (2, 5))
+    inside = (bytes_kept(five) - bytes_kept(two)) / 3
+    inputs = 4 * 24 * 6 * 64
+    expected = inputs + 5 * inputs + inside  # the first of them is the sum that is normalised in the embeddings
+    assert memory_estimate(five, 24, 6, recomputed=True).activations == pytest.approx(expected, rel=0.02)
+
+
+def bytes_kept(architecture: Architecture) -> int:
+    """Behind the tensors that a forward pass saves for the backward pass, parameters aside."""
+    model, batch = Bert(architecture), toy_batch([24] * 6)
+    parameters = {parameter.data_ptr() for parameter in model.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.data_ptr() not in parameters:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        hidden = model(batch)
+    assert hidden.requires_grad
+    return sum(kept.values())

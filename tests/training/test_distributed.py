@@ -19,9 +19,9 @@ from safetensors.torch import load_file
 
 from bertlab.config import PretrainConfig
 
-# float32 rounds by 6e-8, and steps carry that on. Over 8 of them losses and norms differ by less than LOSSES, relatively, and weights by less
-# than WEIGHTS, where they begin with a deviation of 0.02 and a step moves them by up to 1e-3: a sequence that is left out, or counts twice,
-# is far beyond.
+# float32 rounds by 6e-8, and steps carry that on. Over 8 of them losses and norms differ by less than LOSSES, relatively, and weights by
+# less than WEIGHTS, where they begin with a deviation of 0.02 and a step moves them by up to 1e-3: a sequence that is left out, or counts
+# twice, is far beyond.
 LOSSES, WEIGHTS = 2e-5, 2e-6
 
 STEPS = {"budget.steps": 8, "trainer.log_every": 1, "optimizer.clip": 0.05}
