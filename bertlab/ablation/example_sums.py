@@ -187,7 +187,7 @@ def _span_sums(metric: str, scores: ExampleScores, labels: Sequence[str]) -> _Su
     if metric == name:
         return mean, _shares(values)
     if metric == f"best_{name}" and "null" in scores:
-        return mean, _shares(_at_the_best_threshold(values, scores))
+        return mean, _shares(_at_the_best_threshold(scores[f"answered_{name}"], scores))
     part = has_answer if metric == f"has_answer_{name}" else ~has_answer
     return share, np.stack([values * part, part], axis=1)
 

@@ -160,6 +160,7 @@ def predictions(found: Sequence[Found], sources: Sequence[SpanExample], threshol
             prediction="" if threshold is not None and one.margin < threshold else one.text,
             gold=_gold(sources[one.example]),
             scores=[one.margin],
+            answer=None if threshold is None else one.text,
         )
         for one in found
     ]

@@ -18,7 +18,7 @@ def constant_predictions(
     It is the most frequent class, choice or tag of ``training``, its mean number, or, of a span, that there is no answer.
     """
     if task.kind == "span":
-        return [replace(prediction, prediction="", scores=None) for prediction in of]
+        return [replace(prediction, prediction="", scores=None, answer=None) for prediction in of]
     if task.kind == "tagging":
         tags = (tag for example in training if isinstance(example, TaggingExample) for tag in example.tags or ())
         tag = labels[_most_frequent(tags)]

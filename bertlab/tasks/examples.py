@@ -87,3 +87,4 @@ class Prediction:
     prediction: str | float | int | list[str]
     gold: Any  # in the same form; for a span the list of accepted texts, [] where there is none; None where it is not known
     scores: list[float] | None = None  # classification, choice: log-probabilities; span: [best score − null score]
+    answer: str | None = None  # of a span whose question may have none: the best answer, also where ``prediction`` says that there is none

@@ -45,8 +45,9 @@ def example_scores(task: TaskConfig, predictions: Sequence[Prediction], labels: 
     """What the metrics are sums or functions of, by example, so that examples can be drawn again (bootstrap).
 
     Classification and choice: ``gold`` and ``predicted`` indices. Regression: the same as numbers. Tagging: counts of ``words``, of
-    ``right_words``, and of entities ``gold``, ``predicted`` and ``correct``. Span: ``exact``, ``f1``, whether it ``has_answer`` and whether
-    the prediction ``says_something``, and, where every prediction has it, how much speaks for no answer (``null``).
+    ``right_words``, and of entities ``gold``, ``predicted`` and ``correct``. Span: ``exact``, ``f1``, whether it ``has_answer``; the same
+    of the best answer where it was not given (``answered_exact``, ``answered_f1``), and whether that ``says_something``; and, where every
+    prediction has it, how much speaks for no answer (``null``).
     """
     if not predictions:
         raise UserError("There is nothing to score: no prediction.")
@@ -67,7 +68,7 @@ def metrics_of_scores(task: TaskConfig, scores: ExampleScores, labels: Sequence[
         return _tagging_metrics(scores)
     found = span_metrics(scores["exact"], scores["f1"], scores["has_answer"])
     if "null" in scores:
-        graded = {name: scores[name] for name in ("exact", "f1")}
+        graded = {name: scores[f"answered_{name}"] for name in ("exact", "f1")}  # a threshold that was applied hides no other
         found |= best_thresholds(graded, scores["has_answer"], scores["says_something"], scores["null"])
     return found
 
@@ -144,22 +145,26 @@ def _tag_of_nothing(task: TaskConfig, labels: Sequence[str]) -> str | None:
 
 
 def _span_scores(task: TaskConfig, predictions: Sequence[Prediction], labels: Sequence[str]) -> ExampleScores:
-    graded = np.array([_graded(prediction, task.no_answer) for prediction in predictions])
+    answers = [prediction.prediction if prediction.answer is None else prediction.answer for prediction in predictions]
+    graded = np.array([_graded(prediction.prediction, prediction, task.no_answer) for prediction in predictions])
+    answered = np.array([_graded(answer, prediction, task.no_answer) for answer, prediction in zip(answers, predictions, strict=True)])
     scores: ExampleScores = {
         "exact": graded[:, 0],
         "f1": graded[:, 1],
         "has_answer": np.array([bool(prediction.gold) for prediction in predictions]),
-        "says_something": np.array([bool(prediction.prediction) for prediction in predictions]),
+        "answered_exact": answered[:, 0],
+        "answered_f1": answered[:, 1],
+        "says_something": np.array([bool(answer) for answer in answers]),
     }
     if task.no_answer and all(prediction.scores for prediction in predictions):
         scores["null"] = np.array([-prediction.scores[0] for prediction in predictions if prediction.scores], dtype=np.float64)
     return scores
 
 
-def _graded(prediction: Prediction, no_answer: bool) -> tuple[float, float]:
-    if not isinstance(prediction.prediction, str):  # None: there is no prediction, as there may be in a file of somebody else
+def _graded(answer: object, prediction: Prediction, no_answer: bool) -> tuple[float, float]:
+    if not isinstance(answer, str):  # None: there is no prediction, as there may be in a file of somebody else
         return 0.0, 0.0
-    return answer_scores(prediction.prediction, prediction.gold, no_answer)
+    return answer_scores(answer, prediction.gold, no_answer)
 
 
 _SCORES: Mapping[str, Callable[[TaskConfig, Sequence[Prediction], Sequence[str]], ExampleScores]] = {

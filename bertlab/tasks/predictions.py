@@ -18,7 +18,10 @@ def write_predictions(path: Path, predictions: Iterable[Prediction]) -> None:
     """Write predictions to ``path``, atomically, in their order."""
     with written_atomically(path) as file:
         for prediction in predictions:
-            file.write(json.dumps(asdict(prediction), ensure_ascii=False).encode() + b"\n")
+            values = asdict(prediction)
+            if prediction.answer is None:
+                del values["answer"]
+            file.write(json.dumps(values, ensure_ascii=False).encode() + b"\n")
 
 
 def read_predictions(path: Path) -> list[Prediction]:
@@ -60,4 +63,4 @@ def _prediction(where: str, line: str) -> Prediction:
         raise UserError(f"{where} is not JSON ({error}): expected a prediction a line.") from error
     if not isinstance(values, dict) or "id" not in values or "prediction" not in values:
         raise UserError(f"{where} is no prediction: expected an object with id and prediction.")
-    return Prediction(str(values["id"]), values["prediction"], values.get("gold"), values.get("scores"))
+    return Prediction(str(values["id"]), values["prediction"], values.get("gold"), values.get("scores"), values.get("answer"))

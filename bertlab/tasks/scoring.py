@@ -39,6 +39,7 @@ class Given:
     where: str  # for messages
     value: Any
     scores: list[float] | None = None
+    answer: str | None = None
 
 
 def joined(task: TaskConfig, path: Path, examples: Sequence[Example], labels: list[str], partial: bool = False) -> list[Prediction]:
@@ -64,9 +65,9 @@ def joined(task: TaskConfig, path: Path, examples: Sequence[Example], labels: li
     else:
         _check_ids(path, given, examples)
     return [
-        Prediction(example.id, _checked(task, given[example.id], labels, example), gold_of(example, labels), given[example.id].scores)
+        Prediction(example.id, _checked(task, said, labels, example), gold_of(example, labels), said.scores, said.answer)
         for example in examples
-        if example.id in given
+        if (said := given.get(example.id)) is not None
     ]
 
 
@@ -138,7 +139,7 @@ def read_null(path: Path) -> dict[str, float]:
 def _read(path: Path, form: str) -> dict[str, Given]:
     if form == "ours":
         return {
-            prediction.id: Given(f"{path}: {prediction.id!r}", prediction.prediction, prediction.scores)
+            prediction.id: Given(f"{path}: {prediction.id!r}", prediction.prediction, prediction.scores, prediction.answer)
             for prediction in read_predictions(path)
         }
     if form == "object":

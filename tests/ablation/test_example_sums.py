@@ -45,7 +45,8 @@ def spans() -> list[Prediction]:
     for number in range(COUNT):
         gold = [] if RANDOM.random() < 0.3 else [answers[RANDOM.integers(0, 5)], answers[RANDOM.integers(0, 5)]]
         score = float(RANDOM.normal() + (1 if gold else -1))  # speaks for the answer, more or less
-        found.append(Prediction(str(number), answers[RANDOM.integers(0, 6)], gold, [score]))
+        answer = answers[RANDOM.integers(0, 6)]
+        found.append(Prediction(str(number), "" if score < 0.5 else answer, gold, [score], answer))
     return found
 
 
@@ -96,7 +97,7 @@ def test_resampled_examples_give_the_metric_computed_anew(
 
 def at_threshold(task: TaskConfig, predictions: list[Prediction], metric: str, threshold: float) -> Any:
     scores = example_scores(task, predictions, [])
-    return thresholded(scores[metric], scores["has_answer"], scores["null"], threshold)
+    return thresholded(scores[f"answered_{metric}"], scores["has_answer"], scores["null"], threshold)
 
 
 def test_spearman_s_error_falls_as_one_over_the_examples() -> None:

@@ -23,10 +23,11 @@ TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=10)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 VALUE = st.one_of(TEXT, NUMBER, st.integers(-9, 9), st.lists(TEXT, max_size=3))
 SCORES = st.one_of(st.none(), st.lists(NUMBER, min_size=1, max_size=3))
+PREDICTION = st.builds(Prediction, TEXT, VALUE, st.one_of(st.none(), VALUE), SCORES, st.one_of(st.none(), TEXT))
 
 
 @settings(deadline=None, max_examples=50)
-@given(st.lists(st.builds(Prediction, TEXT, VALUE, st.one_of(st.none(), VALUE), SCORES), min_size=1, max_size=5, unique_by=lambda p: p.id))
+@given(st.lists(PREDICTION, min_size=1, max_size=5, unique_by=lambda p: p.id))
 def test_predictions_come_back_as_they_were_written(predictions: list[Prediction]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "predictions.jsonl"

@@ -162,5 +162,46 @@ def test_scores_of_our_own_predictions_give_the_best_thresholds() -> None:
     assert set(known_metrics(task)) <= set(found)
 
 
+@settings(deadline=None)
+@given(QUESTIONS, st.sampled_from([-10.0, -0.5, 0.0, 0.5, 10.0]))
+def test_the_best_thresholds_are_of_answers_that_no_threshold_has_hidden(
+    rows: list[tuple[str, list[str], float]], threshold: float
+) -> None:
+    """As the official script, which is given every answer, goes through the questions; exact match and F1 have thresholds of their own."""
+    task = TaskConfig(kind="span", no_answer=True)
+    rows = [(text, answers, score + number / 1000) for number, (text, answers, score) in enumerate(rows)]  # all margins differ
+    predictions = [
+        Prediction(str(number), "" if margin < threshold else text, answers, [margin], text)
+        for number, (text, answers, margin) in enumerate(rows)
+    ]
+    found = metrics_of(task, predictions, [])
+    for place, name in enumerate(("exact", "f1")):
+        best = -1.0
+        for least in (float("inf"), *(margin for _, _, margin in rows)):  # answered from this margin on, else "no answer"
+            total = 0.0
+            for text, answers, margin in rows:
+                if margin < least:
+                    total += float(not answers)
+                elif answers:
+                    total += slow_scores(text, answers, True)[place]
+                else:
+                    total += float(not text)
+            best = max(best, total / len(rows))
+        assert found[f"best_{name}"] == pytest.approx(best, abs=1e-12)
+        at_the_threshold = [slow_scores("" if margin < threshold else text, answers, True)[place] for text, answers, margin in rows]
+        assert found[name] == pytest.approx(np.mean(at_the_threshold), abs=1e-12)
+
+
+def test_a_best_exact_match_may_want_answers_that_the_best_f1_hides() -> None:
+    task = TaskConfig(kind="span", no_answer=True)
+    rows = [("the cat sat", ["cat"], 3.0), ("dog", ["dog"], 1.0), ("cow", [], 2.0)]
+    hidden = [Prediction(str(number), "" if score < 2.5 else text, gold, [score], text) for number, (text, gold, score) in enumerate(rows)]
+    assert metrics_of(task, hidden, [])["best_exact"] == pytest.approx(1 / 3)
+    rows[2] = ("", [], 2.0)  # nothing to say of it: saying it is right at every threshold
+    hidden = [Prediction(str(number), "" if score < 2.5 else text, gold, [score], text) for number, (text, gold, score) in enumerate(rows)]
+    assert metrics_of(task, hidden, [])["exact"] == pytest.approx(1 / 3)
+    assert metrics_of(task, hidden, [])["best_exact"] == pytest.approx(2 / 3)
+
+
 def test_v1_has_no_parts() -> None:
     assert set(metrics_of(TaskConfig(kind="span"), [Prediction("0", "x", ["x"])], [])) == {"exact", "f1"}

@@ -118,6 +118,8 @@ def test_questions_without_answers(tmp_path: Path, tasks: dict[str, TaskConfig],
     for prediction in [*predictions, *read_predictions(run.predictions_of("test"))]:
         assert prediction.scores is not None
         assert (prediction.prediction == "") == (prediction.scores[0] < result["threshold"])
+        assert prediction.answer  # which is kept where it is not given, so that other thresholds can be tried
+        assert prediction.prediction in ("", prediction.answer)
     assert result["metrics"]["dev"]["f1"] == pytest.approx(result["metrics"]["dev"]["best_f1"])
 
 
