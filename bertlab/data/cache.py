@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from bertlab.config import PathsConfig
+from bertlab.errors import UserError
 
 
 def cache_folder(paths: PathsConfig | None = None) -> Path:
@@ -22,3 +26,20 @@ def cache_folder(paths: PathsConfig | None = None) -> Path:
         folder = user_cache_path("bertlab")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@contextmanager
+def refusals_told(folder: Callable[[], Path]) -> Iterator[None]:
+    """Say it in a sentence where the cache is full or cannot be written to; ``folder`` tells which that is.
+
+    Raises:
+        UserError: in place of what the system raised.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise UserError(f"The disk of {folder()} is full: make room, or choose another folder with paths.cache=DIR.") from error
+        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise UserError(f"{error.filename} cannot be written: choose another folder with paths.cache=DIR.") from error
+        raise

@@ -14,27 +14,23 @@ can be seen in the result.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import math
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
 from bertlab.counting import counted
 from bertlab.data import vocabulary_training
-from bertlab.data.cache import cache_folder
+from bertlab.data.cache import cache_folder, refusals_told
 from bertlab.data.compression import is_compressed
 from bertlab.data.discovery import size_of
 from bertlab.data.documents import ASKED_FOR, ReadingReport
@@ -43,6 +39,7 @@ from bertlab.data.fingerprints import source_fingerprint
 from bertlab.data.joining import JoiningTask, NamedPart, join_parts
 from bertlab.data.kept_text import read_kept
 from bertlab.data.lines import Part
+from bertlab.data.made_once import to_be_made
 from bertlab.data.pieces import COMPRESSION, PIECE_BYTES, Piece, pieces, sources_of
 from bertlab.data.progress import progress_bar
 from bertlab.data.store import FORMAT, TokenStore, check_once, read_manifest
@@ -82,17 +79,10 @@ def prepare(
     """
     preparation = Preparation(corpus, tokenizer, paths, workers or available_cores(), progress, say, at_most)
     try:
-        return preparation.store()
+        with refusals_told(lambda: preparation.cache):
+            return preparation.store()
     except KeyboardInterrupt:
         say("Stopped. What is done is kept: the same command goes on from there.")
-        raise
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise UserError(
-                f"The disk of {preparation.cache} is full: make room, or choose another folder with paths.cache=DIR."
-            ) from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise UserError(f"{error.filename} cannot be written: choose another folder with paths.cache=DIR.") from error
         raise
 
 
@@ -159,7 +149,7 @@ class Preparation:
             )
         key = hash_of({"text": self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint, "format": FORMAT})
         folder = self.cache / "stores" / key
-        with self.building(folder) as missing:
+        with to_be_made(folder, self.say) as missing:
             if missing:
                 self._build(folder, self.vocabulary_file(), vocabulary)
         return self._opened(folder, vocabulary, new=missing)
@@ -181,7 +171,7 @@ class Preparation:
         if self.tokenizer.vocab_size < LEAST_VOCABULARY:
             raise UserError(f"tokenizer.vocab_size={self.tokenizer.vocab_size} leaves no room for text: give at least {LEAST_VOCABULARY}.")
         path = self.cache / "tokenizers" / f"{self.training_key}.json"
-        with self.building(path) as missing:
+        with to_be_made(path, self.say) as missing:
             if missing:
                 self._train_vocabulary(path)
         return path
@@ -284,24 +274,6 @@ class Preparation:
                 results[order[place]] = result
                 bar.finish(sizes[order[place]])
         return results
-
-    @contextmanager
-    def building(self, path: Path) -> Iterator[bool]:
-        """Whether ``path`` is missing. If it is, this process alone is to make it inside the block; others wait, and find it then."""
-        if path.exists():
-            yield False
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_name(path.name + ".lock"))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            self.say(f"Another process is making {path}: waiting for it.")
-            lock.acquire()
-        try:
-            yield not path.exists()
-        finally:
-            lock.release()
 
     def _refuse_empty(self, folder: Path) -> None:
         """UserError when the store in ``folder`` has no document; its report says why."""

@@ -22,16 +22,17 @@ from typing import IO
 
 import numpy as np
 import torch
-from filelock import FileLock
 from numpy.typing import NDArray
 from torch import Tensor
 
 from bertlab.data.batches import Batch
+from bertlab.data.made_once import to_be_made
 from bertlab.data.mapping import let_go
 from bertlab.data.ragged import Int64s
 from bertlab.data.task_batch import TaskBatch
 from bertlab.errors import UserError, unknown
 from bertlab.files import written_atomically
+from bertlab.messages import say
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
 from bertlab.models.segments import at_least_fp32
@@ -121,13 +122,11 @@ def kept_features(
     """
     described = json.dumps({"format": FORMAT, "shape": shape, **made_from}, sort_keys=True)
     path = folder / f"{hashlib.blake2b(described.encode(), digest_size=16).hexdigest()}.npy"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_suffix(".lock")):
-            if not path.exists():
-                _check_room(path, shape)
-                with written_atomically(path) as file:
-                    _write(file, shape, row_offsets, batches(), states_of, advance)
+    with to_be_made(path, say) as missing:
+        if missing:
+            _check_room(path, shape)
+            with written_atomically(path) as file:
+                _write(file, shape, row_offsets, batches(), states_of, advance)
     return FeatureSource(path, row_offsets)
 
 

@@ -9,24 +9,21 @@ others wait.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
 from bertlab.counting import counted
 from bertlab.data import vocabulary_training
-from bertlab.data.cache import cache_folder
+from bertlab.data.cache import cache_folder, refusals_told
 from bertlab.data.fingerprints import source_fingerprint
+from bertlab.data.made_once import to_be_made
 from bertlab.data.pieces import sources_of
 from bertlab.data.prepare import Say, hash_of, prepare, to_standard_error
 from bertlab.data.randomness import derive
@@ -69,14 +66,8 @@ def build_probe(
     building = Building(task.probe, paths, workers or available_cores(), progress, say)
     if building.maker.kind != task.kind:
         raise UserError(f"task.kind={task.kind}, but the examples of task.probe.kind={task.probe.kind} are of kind {building.maker.kind}.")
-    try:
+    with refusals_told(lambda: building.cache):
         return building.task()
-    except OSError as error:
-        if error.errno == errno.ENOSPC:
-            raise UserError(f"The disk of {building.cache} is full: make room, or choose another folder with paths.cache=DIR.") from error
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise UserError(f"{error.filename} cannot be written: choose another folder with paths.cache=DIR.") from error
-        raise
 
 
 @dataclass
@@ -147,7 +138,7 @@ class Building:
         """The examples, made where they are missing."""
         name = hash_of({**self.made_from, "documents": self.probe.documents, "wanted": self.wanted})
         path = self.cache / f"{self.probe.kind}-{name}.jsonl"
-        with self.making(path) as missing:
+        with to_be_made(path, self.say) as missing:
             if missing:
                 self._write(path)
         return read_examples(path, self.maker)
@@ -155,7 +146,7 @@ class Building:
     def _documents(self) -> list[ProbeDocument]:
         """The sample of documents, read from the corpus where it is not in the cache."""
         path = self.cache / f"{hash_of(self.made_from)}.documents.jsonl"
-        with self.making(path) as missing:
+        with to_be_made(path, self.say) as missing:
             if missing:
                 found = sample(
                     self.corpus,
@@ -259,24 +250,6 @@ class Building:
             f"task.probe.{where} gives {len(found[few[0]])} examples of {self.probe.kind} for {few[0]}, too few to measure anything: "
             f"{remedy}."
         )
-
-    @contextmanager
-    def making(self, path: Path) -> Iterator[bool]:
-        """Whether ``path`` is missing. If it is, this process alone is to make it inside the block; others wait, and find it then."""
-        if path.exists():
-            yield False
-            return
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(path.with_name(path.name + ".lock"))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            self.say(f"Another process is making {path}: waiting for it.")
-            lock.acquire()
-        try:
-            yield not path.exists()
-        finally:
-            lock.release()
 
 
 def vocabulary_key(tokenizer: TokenizerConfig) -> list[Any]:
