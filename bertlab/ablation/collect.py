@@ -191,7 +191,8 @@ def _task_run(state: NodeState, column: Column, seeds: tuple[int | None, int | N
         raise UserError(f"its result has no {metric} of {split}")
     value = float(figures[metric])
     degenerate = result["degenerate"]
-    quantity = Quantity(metric, data=f"{result['data']['fingerprint']} {split}")
+    # The fingerprint is that of all examples: a row's tuning.eval_examples may have taken fewer.
+    quantity = Quantity(metric, data=f"{result['data']['fingerprint']} {split} {result['data'].get('examples', {}).get(split)}")
     for note in result["data"].get("notes", ()):  # such as that pre-training may have seen the examples
         remarks[f"{column.label}: {note}"] = None
     path = state.folder.predictions if split == result["split"] else state.folder.predictions_of(split)

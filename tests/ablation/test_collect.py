@@ -184,6 +184,22 @@ def test_lost_or_foreign_predictions_cost_the_examples_and_not_the_value(tmp_pat
     assert "f-bert-mnli-1" in collected.remarks[0]
 
 
+def test_rows_that_were_evaluated_on_parts_of_a_split_do_not_compare(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    for path in tmp_path.glob("finetune-fake-f-*-mnli-*/result.json"):
+        result = json.loads(path.read_text())
+        result["data"]["examples"] = {"train": 9, "dev": 100 if "no_nsp" in path.parent.name else 200}
+        path.write_text(json.dumps(result))
+        (path.parent / "predictions.jsonl").unlink()  # which would tell it, too
+    cells = collect(manifest, tmp_path).cells
+    bert, no_nsp, ltr = (cells[row, "mnli", None][0].quantity for row in ("bert", "no_nsp", "ltr"))
+    assert bert
+    assert no_nsp
+    assert ltr
+    assert comparable(bert, ltr) is None
+    assert "different data" in str(comparable(bert, no_nsp))
+
+
 def test_what_is_to_be_known_of_the_examples_stands_under_the_table_once(tmp_path: Path) -> None:
     manifest = FakeTable(tmp_path).write()
     for path in tmp_path.glob("finetune-fake-f-*-mnli-*/result.json"):
