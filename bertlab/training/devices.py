@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 import os
+from typing import TYPE_CHECKING
 
 from bertlab.config import PretrainConfig, TrainerConfig
+from bertlab.data.workers import available_cores
 from bertlab.errors import UserError
-from bertlab.training.launched import take_place
+from bertlab.messages import warn
+from bertlab.training.launched import process_rank, starter, take_place
+
+if TYPE_CHECKING:
+    from bertlab.models.size import Memory
 
 _GIB = 2**30
+_PROCESS = 2**28  # bytes that Python with PyTorch takes before there is a model: a second process has them again
 _THREADS = 1024  # more than processors have cores; many times more end the process without a word
 
 
@@ -32,19 +39,32 @@ def check_devices(trainer: TrainerConfig) -> None:
     take_place(trainer)
     if (threads := trainer.threads or 0) > (most := max(_THREADS, os.cpu_count() or 1)):
         raise UserError(f"trainer.threads={threads} is more than any CPU has use for: at most {most}, here {os.cpu_count()}.")
-    if trainer.accelerator == "cpu" or (trainer.accelerator == "auto" and trainer.devices == 1):
+    if trainer.accelerator == "cpu":
+        _warn_of_cores(trainer)
+        return
+    if trainer.accelerator == "auto" and trainer.devices == 1:
         return
     import torch
 
     if not torch.cuda.is_available():
         if trainer.accelerator == "gpu":
             raise UserError("trainer=gpu, but PyTorch finds no GPU that it can use (bertlab doctor): choose trainer=auto or trainer=cpu.")
+        _warn_of_cores(trainer)
         return
     if trainer.devices > (there := torch.cuda.device_count()):
         hint = " (where srun parts a node's GPUs among its processes, let each see all of them: --gpus-per-node, not --gpus-per-task)"
         raise UserError(
             f"trainer.devices={trainer.devices} is more GPUs than there are: set trainer.devices={there}, or less"
             f"{hint if 'SLURM_JOB_ID' in os.environ else ''}."
+        )
+
+
+def _warn_of_cores(trainer: TrainerConfig) -> None:
+    """On a CPU a device is a process, and more of them than cores only wait for each other. What srun gives a task is not all there is."""
+    if trainer.devices > (cores := available_cores()) and starter() == "bertlab" and process_rank() == 0:
+        warn(
+            f"trainer.devices={trainer.devices} is more processes than there are cores ({cores}): the numbers are the same, and"
+            f" {cores} would be as fast."
         )
 
 
@@ -68,10 +88,22 @@ def check_memory(config: PretrainConfig) -> None:
 
     architecture = Architecture.of(config, config.tokenizer.vocab_size)
     stages = plan_training(config).stages
-    needed = max(memory_estimate(architecture, stage.length, sequences_at_once(config, stage.sequences)).total for stage in stages)
+    estimates = [memory_estimate(architecture, stage.length, sequences_at_once(config, stage.sequences)) for stage in stages]
+    needed = max(_on_a_machine(estimate, config.trainer) for estimate in estimates)
     there = psutil.virtual_memory().total
     if needed > there and device_kind(config.trainer) == "cpu":
+        several, fewer = "", ""
+        if config.trainer.devices > 1:
+            several, fewer = f" with trainer.devices={config.trainer.devices}", "fewer devices, "
         raise UserError(
-            f"This training needs about {needed / _GIB:,.0f} GiB of memory, and the machine has {there / _GIB:,.0f}"
-            " (bertlab params tells what for): choose a smaller model, or let a device work on fewer sequences at once with batch.micro."
+            f"This training needs about {needed / _GIB:,.0f} GiB of memory{several}, and the machine has {there / _GIB:,.0f}"
+            f" (bertlab params tells what for): choose {fewer}a smaller model, or let a device work on fewer sequences at once with"
+            " batch.micro."
         )
+
+
+def _on_a_machine(estimate: Memory, trainer: TrainerConfig) -> int:
+    """Bytes that all processes of a machine take together, where each is a device of its CPU."""
+    whole = estimate.total - estimate.activations
+    weights = whole if trainer.strategy == "fsdp" else whole * trainer.devices  # parted among them, or whole in each
+    return weights + trainer.devices * estimate.activations + (trainer.devices - 1) * _PROCESS

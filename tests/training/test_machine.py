@@ -74,6 +74,46 @@ def test_threads_that_would_end_the_process_are_refused() -> None:
         check_devices(TrainerConfig(accelerator="cpu", threads=1_000_000))
 
 
+def test_more_processes_than_cores_are_warned_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    have_gpus(0, monkeypatch)
+    monkeypatch.setattr("bertlab.training.devices.available_cores", lambda: 2)
+    for accelerator in ("cpu", "auto"):
+        check_devices(TrainerConfig(accelerator=accelerator, devices=2))
+        assert capsys.readouterr().err == ""
+        check_devices(TrainerConfig(accelerator=accelerator, devices=3))
+        assert "trainer.devices=3 is more processes than there are cores (2)" in capsys.readouterr().err
+    monkeypatch.setenv("LOCAL_RANK", "1")  # another of the run's processes, which is silent
+    check_devices(TrainerConfig(accelerator="cpu", devices=3))
+    assert capsys.readouterr().err == ""
+
+
+def test_the_processes_of_a_machine_need_its_memory_together(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def with_memory(total: int) -> None:
+        monkeypatch.setattr("psutil.virtual_memory", lambda: SimpleNamespace(total=total))
+
+    def needed(devices: int, strategy: str = "auto") -> int:
+        """Found by halving, between none and very much."""
+        config = make_config(**{"trainer.devices": devices, "trainer.strategy": strategy, "batch.sequences": 8 * devices})
+        low, high = 0, 1 << 40
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                with_memory(middle)
+                check_memory(config)
+                high = middle
+            except UserError:
+                low = middle
+        with_memory(low)
+        with pytest.raises(UserError, match="GiB of memory" + (f" with trainer.devices={devices}" if devices > 1 else ", and")):
+            check_memory(config)
+        return high
+
+    another = needed(3) - needed(2)
+    assert another == needed(4) - needed(3) > needed(1)  # the model, its activations and what a process takes by itself
+    weights = 16 * parameter_table(Architecture.of(make_config(), make_config().tokenizer.vocab_size)).total
+    assert needed(3) - needed(3, "fsdp") == 2 * weights  # of which each process holds its part
+
+
 def test_more_memory_than_there_is_is_refused(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     config = make_config()
     check_memory(config)
