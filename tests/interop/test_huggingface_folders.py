@@ -271,7 +271,12 @@ class Hostile:
 class TestWriting:
     def test_a_whole_model_loads_without_a_missing_or_an_unexpected_weight(self, make_run: MakeRun, tmp_path: Path) -> None:
         ours = load_pretrained(str(make_run()), RUNS)
-        for kind, parts in ((BertForPreTraining, None), (AutoModelForMaskedLM, "masked_lm"), (AutoModel, "encoder")):
+        for kind, parts in (
+            (BertForPreTraining, None),
+            (BertForPreTraining, "pretraining"),
+            (AutoModelForMaskedLM, "masked_lm"),
+            (AutoModel, "encoder"),
+        ):
             folder = tmp_path / (parts or "whole")
             export(ours, folder, parts)
             theirs, report = kind.from_pretrained(folder, output_loading_info=True)
@@ -300,6 +305,11 @@ class TestWriting:
         bare, report = AutoModel.from_pretrained(tmp_path / "out", add_pooling_layer=False, output_loading_info=True)
         assert not report["missing_keys"]
         assert_same(ours, bare.eval())
+        for kind, parts, words in ((AutoModelForMaskedLM, "masked_lm", {}), (AutoModel, "encoder", {"add_pooling_layer": False})):
+            export(ours, tmp_path / parts, parts)
+            theirs, report = kind.from_pretrained(tmp_path / parts, output_loading_info=True, **words)
+            assert not any(report[key] for key in ("missing_keys", "unexpected_keys", "mismatched_keys", "error_msgs")), report
+            assert_same(ours, theirs.eval())
         with pytest.raises(UserError, match="without a next-sentence head and a pooler"):
             export(ours, tmp_path / "more", "pretraining")
 
