@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from bertlab.data import encoding, store
 from bertlab.data.documents import ReadingReport
 from bertlab.data.duplicates import first_occurrences
+from bertlab.data.mapping import mapped
 from bertlab.files import sync_folder, write_json
 
 CHUNK_TOKENS = 1 << 22  # held in memory at once, on average
@@ -25,20 +26,34 @@ CHUNK_DOCUMENTS = 4096
 
 
 class Part:
-    """What ``encode_piece`` wrote for one piece, memory-mapped. d documents, b blocks, s sentences, n tokens."""
+    """What ``encode_piece`` wrote for one piece. d documents, b blocks, s sentences, n tokens.
+
+    An array is memory-mapped when it is asked for, not before: a corpus has thousands of parts, and a process may have 1,024 files open.
+    """
 
     def __init__(self, folder: Path, token_type: np.dtype[Any]) -> None:
         self.summary: dict[str, Any] = json.loads((folder / encoding.SUMMARY).read_text(encoding="utf-8"))
-        self.tokens = _mapped(folder / encoding.TOKENS, token_type)  # (n,)
-        self.sentence_tokens = _mapped(folder / encoding.SENTENCE_TOKENS, encoding.LENGTH_TYPE)  # (s,)
-        self.block_sentences = _mapped(folder / encoding.BLOCK_SENTENCES, encoding.LENGTH_TYPE)  # (b,)
-        self.block_hashes = _mapped(folder / encoding.BLOCK_HASHES, store.HASH_TYPE)  # (b,)
-        self.document_blocks = _mapped(folder / encoding.DOCUMENT_BLOCKS, encoding.LENGTH_TYPE)  # (d,)
-        self.document_hashes = _mapped(folder / encoding.DOCUMENT_HASHES, store.HASH_TYPE)  # (d,)
+        self._folder, self._token_type = folder, token_type
 
+    def tokens(self) -> NDArray[Any]:
+        """The ids: (n,)."""
+        return mapped(self._folder / encoding.TOKENS, self._token_type)
 
-def _mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
-    return np.memmap(path, dtype=dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype=dtype)
+    def sentence_tokens(self) -> NDArray[Any]:
+        """Tokens of each sentence: (s,)."""
+        return mapped(self._folder / encoding.SENTENCE_TOKENS, encoding.LENGTH_TYPE)
+
+    def block_sentences(self) -> NDArray[Any]:
+        """Sentences of each block: (b,)."""
+        return mapped(self._folder / encoding.BLOCK_SENTENCES, encoding.LENGTH_TYPE)
+
+    def document_blocks(self) -> NDArray[Any]:
+        """Blocks of each document: (d,)."""
+        return mapped(self._folder / encoding.DOCUMENT_BLOCKS, encoding.LENGTH_TYPE)
+
+    def document_hashes(self) -> NDArray[Any]:
+        """The content hash of each document: (d,)."""
+        return mapped(self._folder / encoding.DOCUMENT_HASHES, store.HASH_TYPE)
 
 
 @dataclass
@@ -89,15 +104,17 @@ def starts(lengths: NDArray[Any]) -> NDArray[np.int64]:
 
 def chunks(part: Part) -> Iterator[Chunk]:
     """The part in pieces of whole documents."""
-    documents = len(part.document_blocks)
-    size = max(1, min(CHUNK_DOCUMENTS, CHUNK_TOKENS * documents // max(1, len(part.tokens))))
+    all_tokens, all_sentence_tokens, all_block_sentences = part.tokens(), part.sentence_tokens(), part.block_sentences()
+    all_document_blocks, all_hashes = part.document_blocks(), part.document_hashes()
+    documents = len(all_document_blocks)
+    size = max(1, min(CHUNK_DOCUMENTS, CHUNK_TOKENS * documents // max(1, len(all_tokens))))
     block = sentence = token = 0
     for first in range(0, documents, size):
-        document_blocks = part.document_blocks[first : first + size]
-        block_sentences = part.block_sentences[block : block + int(document_blocks.sum())]
-        sentence_tokens = part.sentence_tokens[sentence : sentence + int(block_sentences.sum())]
-        tokens = part.tokens[token : token + int(sentence_tokens.sum(dtype=np.int64))]
-        yield Chunk(tokens, sentence_tokens, block_sentences, document_blocks, part.document_hashes[first : first + size])
+        document_blocks = all_document_blocks[first : first + size]
+        block_sentences = all_block_sentences[block : block + int(document_blocks.sum())]
+        sentence_tokens = all_sentence_tokens[sentence : sentence + int(block_sentences.sum())]
+        tokens = all_tokens[token : token + int(sentence_tokens.sum(dtype=np.int64))]
+        yield Chunk(tokens, sentence_tokens, block_sentences, document_blocks, all_hashes[first : first + size])
         block, sentence, token = block + len(block_sentences), sentence + len(sentence_tokens), token + len(tokens)
 
 
@@ -200,7 +217,6 @@ def join_parts(task: JoiningTask, progress: Callable[[int], None]) -> None:
             progress(part.summary["counts"]["characters"])
     counts |= {"duplicate_blocks": counts["blocks"] - writer.blocks, "duplicate_documents": counts["documents"] - writer.documents}
     files = writer.entries() | {store.TOKENIZER: store.file_entry(task.target / store.TOKENIZER)}
-    hashes = np.fromfile(task.target / store.DOCUMENT_HASHES, dtype=store.HASH_TYPE)
     manifest = {
         "format": store.FORMAT,
         "documents": writer.documents,
@@ -210,7 +226,7 @@ def join_parts(task: JoiningTask, progress: Callable[[int], None]) -> None:
         "token_type": dtype.str,
         "sources": [{"name": name, "first_document": first, "end_document": end} for name, (first, end) in sources.items()],
         "read": counts,
-        "repeated_documents": int(np.count_nonzero(~first_occurrences([hashes]))),
+        "repeated_documents": int(np.count_nonzero(~first_occurrences([task.target / store.DOCUMENT_HASHES]))),
         "report": merged_report(parts).to_dict(),
         "made_from": task.made_from,
         "files": files,
@@ -234,17 +250,21 @@ def merged_report(parts: list[Part]) -> ReadingReport:
 
 def _kept_blocks(parts: list[Part], named: list[NamedPart]) -> Iterator[NDArray[np.bool_] | None]:
     """Which blocks of each part are kept: (b,), or None for all of them."""
-    documents = first_occurrences([part.document_hashes for part in parts]) if any(n.duplicate_documents for n in named) else None
+    documents = blocks = None
+    if any(name.duplicate_documents for name in named):
+        documents = first_occurrences([name.folder / encoding.DOCUMENT_HASHES for name in named])
     # The text of a repeated document has been seen, so its blocks count as seen too: the two filters need not know of each other.
-    blocks = first_occurrences([part.block_hashes for part in parts]) if any(n.duplicate_lines for n in named) else None
+    if any(name.duplicate_lines for name in named):
+        blocks = first_occurrences([name.folder / encoding.BLOCK_HASHES for name in named])
     document = block = 0
     for part, name in zip(parts, named, strict=True):
-        kept = np.ones(len(part.block_hashes), dtype=np.bool_)
+        document_blocks, block_count = part.document_blocks(), part.summary["counts"]["blocks"]
+        kept = np.ones(block_count, dtype=np.bool_)
         if documents is not None and name.duplicate_documents:
-            kept &= np.repeat(documents[document : document + len(part.document_blocks)], part.document_blocks)
+            kept &= np.repeat(documents[document : document + len(document_blocks)], document_blocks)
         if blocks is not None and name.duplicate_lines:
-            kept &= blocks[block : block + len(part.block_hashes)]
-        document, block = document + len(part.document_blocks), block + len(part.block_hashes)
+            kept &= blocks[block : block + block_count]
+        document, block = document + len(document_blocks), block + block_count
         yield None if kept.all() else kept
 
 

@@ -1,11 +1,18 @@
-"""Keeping what a memory-mapped file occupies in this process within bounds."""
+"""Reading files through memory maps, and keeping what they occupy in this process within bounds."""
 
 from __future__ import annotations
 
 import mmap
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+
+
+def mapped(path: Path, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The values in a file, (n,), read as they are needed. It counts as an open file for as long as the array lives."""
+    return np.memmap(path, dtype=dtype, mode="r") if path.stat().st_size else np.zeros(0, dtype=dtype)
 
 
 def let_go(array: NDArray[Any]) -> None:

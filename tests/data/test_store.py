@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import pickle
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -133,6 +135,17 @@ def test_filters_leave_the_first_occurrences(
         assert store.document_hashes[number].tobytes() == hashlib.blake2b(tokens.tobytes(), digest_size=8).digest()
     distinct = {tuple(" ".join(document).split()) for document in expected}
     assert store.manifest["repeated_documents"] == len(expected) - len(distinct)
+
+
+def test_a_corpus_of_more_parts_than_a_process_may_open_files_is_joined(tmp_path: Path) -> None:
+    pieces = [[["a b"], [f"{'b ' * number}c"]] for number in range(1, 41)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 30, hard))
+    try:
+        store = build(tmp_path, pieces, (True, True))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert texts(store) == [[["a", "b"]], *([["b"] * number + ["c"]] for number in range(1, 41))]
 
 
 def test_vocabulary_past_65536_entries_gets_wider_tokens(tmp_path: Path) -> None:
