@@ -33,8 +33,7 @@ def resources_of(request: Request, has_gpus: Callable[[str | None], bool]) -> Ca
     @cache
     def resources(kind: str, words: tuple[str, ...]) -> Resources:
         config = _config(request, kind, words)
-        asks = config.launcher.gpus is None and config.trainer.accelerator != "cpu"
-        return Resources.of(config.launcher, config.trainer, cluster_has_gpus=asks and known(config.launcher.partition))
+        return Resources.of(config.launcher, config.trainer, known)
 
     return lambda node: resources(node.kind, tuple(word for word in node.overrides if section_of(word) in ("trainer", "scale")))
 

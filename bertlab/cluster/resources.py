@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +21,12 @@ class Resources:
     gpus: int  # of a node
 
     @classmethod
-    def of(cls, launcher: LauncherConfig, trainer: TrainerConfig, *, cluster_has_gpus: bool) -> Resources:
-        """Those of a run."""
-        wanted = trainer.devices if cluster_has_gpus and trainer.accelerator != "cpu" else 0
-        gpus = launcher.gpus if launcher.gpus is not None else wanted
+    def of(cls, launcher: LauncherConfig, trainer: TrainerConfig, has_gpus: Callable[[str | None], bool]) -> Resources:
+        """Those of a run. ``has_gpus``: whether the nodes of a partition have GPUs; asked only where the run takes what there is."""
+        gpus = launcher.gpus
+        if gpus is None:
+            takes = trainer.accelerator == "gpu" or (trainer.accelerator == "auto" and has_gpus(launcher.partition))
+            gpus = trainer.devices if takes else 0
         return cls(launcher, nodes=trainer.nodes, devices=trainer.devices, gpus=gpus)
 
     @property

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from bertlab.cluster.follow import Follower, folder_of, follow
 from bertlab.cluster.queue import QueueSilent
 from bertlab.cluster.resources import Resources
 from bertlab.cluster.submission import Command, Element
-from bertlab.config import LauncherConfig, PathsConfig, TrainerConfig
+from bertlab.config import LauncherConfig, PathsConfig
 from bertlab.errors import UserError
 from bertlab.messages import say
 
@@ -44,7 +45,8 @@ def queue_jobs(verb: str, jobs: Sequence[Job[Any]], words_of: Callable[[Job[Any]
     """
     queue.check_there()
     runs, launcher = _common(jobs)
-    resources = [_resources(job.config) for job in jobs]
+    has_gpus = cache(queue.has_gpus)
+    resources = [Resources.of(job.config.launcher, job.config.trainer, has_gpus) for job in jobs]
     commands = [_command(verb, job, each, words_of(job)) for job, each in zip(jobs, resources, strict=True)]
     with submission.queueing(runs):
         known = _known(runs)
@@ -73,13 +75,6 @@ def _common(jobs: Sequence[Job[Any]]) -> tuple[Path, LauncherConfig]:
         raise UserError("launcher, launcher.follow and paths.runs must be the same in all jobs of a command: call it once for each.")
     paths: PathsConfig = jobs[0].config.paths
     return Path(paths.runs).expanduser(), jobs[0].config.launcher
-
-
-def _resources(config: Any) -> Resources:
-    launcher: LauncherConfig = config.launcher
-    trainer: TrainerConfig = config.trainer
-    known = launcher.gpus is not None or trainer.accelerator == "cpu"
-    return Resources.of(launcher, trainer, cluster_has_gpus=not known and queue.has_gpus(launcher.partition))
 
 
 def _command(verb: str, job: Job[Any], resources: Resources, words: list[str]) -> Command:

@@ -28,7 +28,7 @@ ASKED_EVERY = 1.0  # seconds between questions to a queue that has nobody else t
 
 
 def resources(**changes: object) -> Callable[[Node], Resources]:
-    asked = Resources.of(LauncherConfig(kind="slurm", **changes), TrainerConfig(accelerator="cpu"), cluster_has_gpus=False)
+    asked = Resources.of(LauncherConfig(kind="slurm", **changes), TrainerConfig(accelerator="cpu"), lambda partition: False)
     return lambda node: asked
 
 
@@ -181,7 +181,7 @@ def test_stages_are_what_can_be_one_array() -> None:
 def test_arrays_are_cut_where_resources_differ_and_at_the_largest_size() -> None:
     def asked(node: Node) -> Resources:
         trainer = TrainerConfig(devices=2 if node.key == "b" else 1)
-        return Resources.of(LauncherConfig(time="60" if node.kind == PRETRAIN else "10"), trainer, cluster_has_gpus=True)
+        return Resources.of(LauncherConfig(time="60" if node.kind == PRETRAIN else "10"), trainer, lambda partition: True)
 
     nodes = [pretraining(name) for name in "abcde"] + [finetuning("a1", "a")]
     found = arrays(nodes, asked, most=3)
