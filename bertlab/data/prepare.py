@@ -42,6 +42,7 @@ from bertlab.data.lines import Part
 from bertlab.data.made_once import to_be_made
 from bertlab.data.pieces import COMPRESSION, PIECE_BYTES, Piece, pieces, sources_of
 from bertlab.data.progress import progress_bar
+from bertlab.data.staging import staged
 from bertlab.data.store import FORMAT, TokenStore, check_once, read_manifest
 from bertlab.data.tokenizer import Vocabulary, given_vocabulary
 from bertlab.data.vocabulary_training import SampleTask, TrainingTask, merge_characters, sample_piece, train_wordpiece
@@ -80,7 +81,8 @@ def prepare(
     preparation = Preparation(corpus, tokenizer, paths, workers or available_cores(), progress, say, at_most)
     try:
         with refusals_told(lambda: preparation.cache):
-            return preparation.store()
+            store = preparation.store()
+            return staged(store, paths.local, say) if paths is not None and paths.local is not None else store
     except KeyboardInterrupt:
         say("Stopped. What is done is kept: the same command goes on from there.")
         raise
@@ -149,7 +151,7 @@ class Preparation:
             )
         key = hash_of({"text": self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint, "format": FORMAT})
         folder = self.cache / "stores" / key
-        with to_be_made(folder, self.say) as missing:
+        with to_be_made(folder, self.say, lambda: self._tokenised(folder)) as missing:
             if missing:
                 self._build(folder, self.vocabulary_file(), vocabulary)
         return self._opened(folder, vocabulary, new=missing)
@@ -235,7 +237,7 @@ class Preparation:
 
     def _build(self, folder: Path, tokenizer: Path, vocabulary: Vocabulary) -> None:
         self._tell_of_files()
-        parts_folder = folder.with_name(f"{folder.name}.{self.plan}.parts")
+        parts_folder = self._parts_folder(folder)
         target = folder.with_name(f"{folder.name}.joining")
         for stale in (target, *parts_folder.glob(".*")):  # of a process that was killed
             shutil.rmtree(stale, ignore_errors=True)
@@ -259,6 +261,14 @@ class Preparation:
         missing = [number for number, part in enumerate(parts) if not (part / SUMMARY).is_file()]
         tasks = [EncodingTask(self.pieces[number], self.text_of(number), parts[number], tokenizer) for number in missing]
         self.work("Tokenising", encode_piece, tasks, [self.sizes[number] for number in missing])
+
+    def _tokenised(self, folder: Path) -> str:
+        """How far another process is that builds the store."""
+        done = len(list(self._parts_folder(folder).glob(f"*/{SUMMARY}")))
+        return f"{done:,} of {counted(len(self.pieces), 'piece')} of the corpus are tokenised" if done else ""
+
+    def _parts_folder(self, folder: Path) -> Path:
+        return folder.with_name(f"{folder.name}.{self.plan}.parts")
 
     def _clean(self, folder: Path) -> None:
         """Remove what was kept for making the store in ``folder``."""

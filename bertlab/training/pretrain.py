@@ -80,13 +80,13 @@ def prepare_ingredients(config: PretrainConfig) -> Ingredients:
     from bertlab.models.architecture import Architecture
     from bertlab.objectives import objective_of
 
-    plan = plan_training(config)
+    plan, first = plan_training(config), process_rank() == 0
     store = prepare(
         config.corpus,
         config.tokenizer,
         config.paths,
-        progress=config.trainer.progress,
-        say=say,
+        progress=config.trainer.progress and first,
+        say=say if first else lambda line: None,  # of several processes one makes the store; all would say that they wait
         at_most=lambda documents: _refuse_few(config, documents),
     )
     architecture = Architecture.of(config, store.vocabulary.size)
