@@ -3,7 +3,8 @@
 The signals of SLURM and what is made of them:
 
 - SIGUSR2, some time before the limit, to this process alone: the command is asked to save its state and end (SIGTERM); then the job is
-  queued again, and goes on from there.
+  queued again, and goes on from there. SLURM sends it up to a minute too early, which of a short job can be all that it has, so it is
+  heeded when ``launcher.warning`` seconds are left.
 - SIGTERM, to every process of the job: it is cancelled, preempted, or queued again by somebody. The command has got the signal, too;
   whether the job begins again is the queue's affair.
 - A node that fails sends nothing: SLURM queues the job again, and the run goes on from its last saved state.
@@ -13,24 +14,26 @@ The exit code is the command's, since jobs that depend on this one begin only wh
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
 from bertlab.cluster.alone import alone
-from bertlab.cluster.queue import QueueSilent, requeue
+from bertlab.cluster.queue import QueueSilent, requeue, seconds_left
 from bertlab.cluster.resources import PROCESSES
 from bertlab.cluster.submission import COMMANDS, End, read_json, write_end
 from bertlab.files import write_atomically
 from bertlab.messages import say
 from bertlab.patience import LOCK_SECONDS
 
+MOST_EARLY = 90.0  # seconds that SLURM's signal may come before it was wanted
 PAUSE = 0.2  # seconds between two looks at the command
 # Of a command that was asked to stop, with its state saved, or before it had any.
 _STOPPED = (128 + signal.SIGTERM, -signal.SIGTERM, 128 + signal.SIGUSR1, -signal.SIGUSR1)
@@ -47,7 +50,7 @@ def run_job(folder: Path, environment: Mapping[str, str]) -> int:
     (folder / f"{index}.end").unlink(missing_ok=True)
     say(f"job {job}{f', queued again for time {restarts}' if restarts else ''}: {command['title']}")
     signals = _Signals()
-    code, printed = _run(command["words"], environment, signals)
+    code, printed = _run(command["words"], environment, signals, lambda: _seconds_to_stop(job, float(submitted["warning"])))
     if signals.warned and not signals.ended and code in _STOPPED:
         return _queue_again(job, restarts, int(submitted["requeues"]), folder, index)
     if (not signals.ended or code not in _STOPPED) and _is_newest(folder, index, restarts):
@@ -82,7 +85,16 @@ def _queue_again(job: str, restarts: int, most: int, folder: Path, index: int) -
     return 128 + signal.SIGTERM
 
 
-def _run(words: list[str], environment: Mapping[str, str], signals: _Signals) -> tuple[int, str]:
+def _seconds_to_stop(job: str, warning: float) -> float:
+    """How long a run may go on after SLURM's signal: until ``warning`` seconds are left."""
+    try:
+        early = seconds_left(job) - warning
+    except QueueSilent:
+        return 0.0
+    return max(0.0, early) if early < MOST_EARLY else 0.0  # a signal that comes at another time was sent by somebody, and holds at once
+
+
+def _run(words: list[str], environment: Mapping[str, str], signals: _Signals, seconds_to_stop: Callable[[], float]) -> tuple[int, str]:
     """The command's exit code, minus the number of a signal that ended it, and the last line of what it printed."""
     several = tuple(words[: len(PROCESSES)]) == PROCESSES
     own = dict(environment) if several else alone(environment)
@@ -91,9 +103,11 @@ def _run(words: list[str], environment: Mapping[str, str], signals: _Signals) ->
     own |= {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", LOCK_SECONDS: _PATIENCE}
     with tempfile.TemporaryFile() as printed:
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=printed, env=own)
-        asked = False
+        stop_at, asked = math.inf, False
         while (code := child.poll()) is None:
-            if signals.warned and not asked:
+            if signals.warned and stop_at == math.inf:
+                stop_at = time.monotonic() + seconds_to_stop()
+            if time.monotonic() >= stop_at and not asked:
                 asked = True
                 say("The time limit is near: the run is asked to save its state.")
                 child.send_signal(signal.SIGTERM)

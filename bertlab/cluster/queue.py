@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bertlab.errors import UserError
+from bertlab.launcher_validation import seconds_of
 
 SECONDS = 60.0  # that a command of SLURM may take: the controller of a large cluster is busy at times
 _FIELDS = "%i|%T|%r|%j"  # id, state, reason, name
@@ -68,6 +70,12 @@ def has_gpus(partition: str | None) -> bool:
         return "gpu" in _asked(asked)
     except QueueSilent as error:
         raise UserError(f"SLURM does not answer ({error}).") from error
+
+
+def seconds_left(job: str) -> float:
+    """Until a running job's time limit; infinity where it has none. Raises ``QueueSilent``."""
+    said = _asked(["squeue", "--noheader", f"--jobs={job}", "--format=%L"]).strip()
+    return seconds_of(said) if re.fullmatch(r"[\d:-]+", said) else math.inf
 
 
 def largest_array() -> int:

@@ -105,8 +105,9 @@ def submit(runs: Path, title: str, commands: Sequence[Command], resources: Resou
         raise UserError(f"paths.runs={str(runs)!r} has characters that no job's script can hold: name another folder.")
     folder.mkdir(parents=True)
     listed = [asdict(command) for command in commands]
-    write_json(folder / COMMANDS, {"requeues": resources.launcher.requeues, "commands": listed})
-    one, concurrency = len(commands) == 1, resources.launcher.concurrency
+    launcher = resources.launcher
+    write_json(folder / COMMANDS, {"requeues": launcher.requeues, "warning": launcher.warning, "commands": listed})
+    one, concurrency = len(commands) == 1, launcher.concurrency
     at_once = "" if concurrency is None else f"%{concurrency}"
     log = str(folder).replace("%", "%%")  # sbatch reads patterns in it
     options = {

@@ -36,19 +36,20 @@ sys.exit(int(sys.argv[2]) if not signals else 143)
 class Job:
     """One that runs."""
 
-    def __init__(self, folder: Path, ends: str, restarts: int = 0, requeues: int = 5) -> None:
+    def __init__(self, folder: Path, ends: str, restarts: int = 0, requeues: int = 5, left: str = "UNLIMITED") -> None:
         self.folder = folder
-        program = folder / "program.py"
-        program.write_text(COMMAND)
-        command = {"key": "k", "title": "a run", "words": [sys.executable, str(program), str(folder), ends]}
-        (folder / COMMANDS).write_text(json.dumps({"requeues": requeues, "commands": [{}, {}, command]}))
-        scontrol = folder / "bin" / "scontrol"
-        scontrol.parent.mkdir()
-        scontrol.write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
-        scontrol.chmod(0o755)
+        (folder / "program.py").write_text(COMMAND)
+        command = {"key": "k", "title": "a run", "words": [sys.executable, str(folder / "program.py"), str(folder), ends]}
+        (folder / COMMANDS).write_text(json.dumps({"requeues": requeues, "warning": 30, "commands": [{}, {}, command]}))
+        programs = folder / "bin"
+        programs.mkdir()
+        (programs / "scontrol").write_text(f'#!/bin/sh\necho "$@" >> {folder}/asked\n')
+        (programs / "squeue").write_text(f"#!/bin/sh\ntouch {folder}/squeue_asked\necho {left}\n")
+        for program in programs.iterdir():
+            program.chmod(0o755)
         slurm = {"SLURM_JOB_ID": "9", "SLURM_ARRAY_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "2", "SLURM_NTASKS": "1", "SLURM_PROCID": "0"}
         slurm |= {"SLURM_RESTART_COUNT": str(restarts)} if restarts else {}
-        environment = {**os.environ, **slurm, "PATH": f"{scontrol.parent}:{os.environ['PATH']}"}
+        environment = {**os.environ, **slurm, "PATH": f"{programs}:{os.environ['PATH']}"}
         words = [sys.executable, "-m", "bertlab.cluster.job", str(folder)]
         self.process = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         wait_until(lambda: (folder / "begun").exists())
@@ -100,6 +101,22 @@ def test_near_the_time_limit_the_command_stops_and_the_job_is_queued_again(ends:
     assert code != 0  # or jobs that depend on this one would begin
     assert read_end(tmp_path, 2) is None
     assert ends == "die" or (tmp_path / "signals").read_text() == "1"
+
+
+def test_a_signal_that_slurm_sends_too_early_is_heeded_when_it_is_time(tmp_path: Path) -> None:
+    job = Job(tmp_path, ends="0", left="1:25")
+    job.process.send_signal(signal.SIGUSR2)
+    wait_until(lambda: (tmp_path / "squeue_asked").exists())
+    (tmp_path / "go").touch()
+    code, _, err = job.end()
+    assert (code, job.asked, "time limit" in err) == (0, "", False)
+
+
+def test_with_little_time_left_it_is_heeded_at_once(tmp_path: Path) -> None:
+    job = Job(tmp_path, ends="0", left="0:30")
+    job.process.send_signal(signal.SIGUSR2)
+    assert "The time limit is near" in job.end()[2]
+    assert job.asked == "requeue 7_2\n"
 
 
 def test_what_ends_well_in_spite_of_the_warning_is_not_queued_again(tmp_path: Path) -> None:
