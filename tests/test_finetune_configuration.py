@@ -73,9 +73,13 @@ class TestChoices:
             (["task=swag"], 16, 3, 2e-5),
             (["task=swag", "recipe=laptop"], 32, 3, 5e-4),
             (["task=squad20", "tuning.batch=8"], 8, 2, 5e-5),
+            (["task=conll2003", "features=last"], 32, 3, 1e-3),
+            (["task=conll2003", "recipe=laptop", "features=weighted_sum_all", "optimizer=adamw"], 32, 3, 1e-3),
+            (["task=conll2003", "features=last", "optimizer.lr=2e-3"], 32, 3, 2e-3),
+            (["task=conll2003", "features=none"], 32, 3, 5e-5),
         ],
     )
-    def test_what_the_paper_has_of_its_own_for_a_task(self, words: list[str], batch: int, epochs: float, rate: float) -> None:
+    def test_what_a_task_and_frozen_features_have_of_their_own(self, words: list[str], batch: int, epochs: float, rate: float) -> None:
         (job,) = jobs("checkpoint=RUN", *words)
         assert (job.config.tuning.batch, job.config.tuning.epochs, job.config.optimizer.lr) == (batch, epochs, rate)
 
@@ -97,7 +101,8 @@ class TestChoices:
         for group in ("task", "head", "features"):
             for choice, file in groups[group].items():
                 base = OmegaConf.structured(dataclasses.replace(given(), task=TaskConfig(name="any", metrics=["accuracy"])))
-                merged = OmegaConf.merge(base, {group: yaml.safe_load(file.read_text())})
+                content = yaml.safe_load(file.read_text())
+                merged = OmegaConf.merge(base, content if group in content else {group: content})
                 if choice == "crf":
                     merged.task.kind, merged.task.metrics = "tagging", ["f1"]
                 composed = OmegaConf.to_object(merged)

@@ -17,9 +17,9 @@ from bertlab.models.bert import Bert
 from bertlab.models.initialisation import start_anew
 from bertlab.models.task_model import TaskModel
 
-# Times the rate of everything else. A CRF's scores are differences of log-odds, of the order of 1; Adam moves a weight by about the rate
-# each step, and a few thousand steps at BERT's 5e-5 would leave them at zero, which is no CRF.
-CRF_SCALE = 20.0
+# Times the rate of everything else. A CRF's scores and the weights of a mix of layers are differences of log-odds, of the order of 1; Adam
+# moves a weight by about the rate each step, and a few thousand steps at BERT's 5e-5 would leave them at zero, which is no CRF and a mean.
+LOG_ODDS_SCALE = 20.0
 
 
 def parts_of(bert: Bert) -> list[list[nn.Module]]:
@@ -67,18 +67,22 @@ def task_parameter_groups(model: TaskModel, optimizer: OptimizerConfig, tuning: 
 
     Besides "params" and "weight_decay" (matrices decay, vectors do not: they are biases and norms' weights) each has a "name" and a
     "scale", by which the scheduled learning rate is to be multiplied: 1 for the head, ``layer_decay`` for the highest layer, its square
-    for the next one, down to the embeddings; more than 1 for a CRF.
+    for the next one, down to the embeddings; more than 1 for a CRF and for the weights of a mix of layers.
     """
     parts = parts_of(model.bert)
     lowest = len(parts) if model.is_frozen else lowest_trained(tuning, len(parts))
-    crf = [] if model.head.crf is None else list(model.head.crf.parameters())
+    log_odds = {
+        "crf": [] if model.head.crf is None else list(model.head.crf.parameters()),
+        "mix of layers": [] if model.head.mix is None else [model.head.mix.weights],
+    }
     rates = [
         ("embeddings" if number == 0 else f"layer {number}", tuning.layer_decay ** (len(parts) - number), _parameters(modules))
         for number, modules in enumerate(parts)
         if number >= lowest
     ]
-    in_crf = {id(parameter) for parameter in crf}
-    rates += [("head", 1.0, [each for each in model.head_parameters() if id(each) not in in_crf]), ("crf", CRF_SCALE, crf)]
+    faster = {id(parameter) for parameters in log_odds.values() for parameter in parameters}
+    rates += [("head", 1.0, [each for each in model.head_parameters() if id(each) not in faster])]
+    rates += [(name, LOG_ODDS_SCALE, parameters) for name, parameters in log_odds.items()]
     groups: dict[tuple[float, bool], dict[str, Any]] = {}
     for name, scale, parameters in rates:
         for decays in (True, False):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from bertlab.finetune_config import FinetuneConfig
+from bertlab.finetune_config import FeaturesConfig, FinetuneConfig
 from bertlab.models.architecture import Architecture
 from bertlab.task_config import TaskConfig
 from bertlab.training.identity import Identity, begun_or_new, described_architecture
@@ -42,7 +42,7 @@ def finetuning_identity(config: FinetuneConfig, pretrained: Pretrained, architec
         "data": data_fingerprint,
         "task": _task(config.task),
         "head": _head(config),
-        "features": asdict(config.features) if config.features.kind != "none" else None,
+        "features": _features(config.features),
         "tuning": _tuning(config, architecture),
         "optimizer": asdict(config.optimizer),
         "precision": config.trainer.precision,
@@ -65,6 +65,14 @@ def _head(config: FinetuneConfig) -> dict[str, Any]:
     unused += ["pooling", "pooler"] if config.task.kind in ("tagging", "span") else []
     unused += ["crf"] if config.task.kind != "tagging" else []
     return {key: value for key, value in head.items() if key not in unused}
+
+
+def _features(features: FeaturesConfig) -> dict[str, Any] | None:
+    """Frozen features, if they are read; a format stands beside those of which a change of the code has changed the numbers."""
+    if features.kind == "none":
+        return None
+    changed = features.kind.startswith("weighted_sum")  # the sum's weights have a rate of their own
+    return asdict(features) | ({"format": 2} if changed else {})
 
 
 def _tuning(config: FinetuneConfig, architecture: Architecture) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import pytest
@@ -15,7 +16,7 @@ from bertlab.finetune_config import FeaturesConfig, TuningConfig
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
 from bertlab.models.dropout import seed_dropout
-from bertlab.models.freezing import CRF_SCALE, lowest_trained, parts_of, reinitialise, set_trained, task_parameter_groups
+from bertlab.models.freezing import LOG_ODDS_SCALE, lowest_trained, parts_of, reinitialise, set_trained, task_parameter_groups
 from bertlab.models.task_checks import check_tuning
 from bertlab.models.task_model import TaskModel
 from bertlab.training.optimizers import BertAdam
@@ -148,7 +149,7 @@ def test_rates_fall_from_layer_to_layer() -> None:
         for parameter in itertools.chain(*(module.parameters() for module in modules)):
             assert scale[id(parameter)] == 0.5 ** (LAYERS + 1 - number)
     assert {scale[id(parameter)] for parameter in model.head.classifier.parameters()} == {1.0}
-    assert {scale[id(parameter)] for parameter in model.head.crf.parameters()} == {CRF_SCALE}
+    assert {scale[id(parameter)] for parameter in model.head.crf.parameters()} == {LOG_ODDS_SCALE}
     for group in groups:
         assert {parameter.dim() >= 2 for parameter in group["params"]} == {group["weight_decay"] == 0.02}
     names = " ".join(group["name"] for group in groups)
@@ -170,6 +171,27 @@ def test_frozen_features_leave_only_the_head_to_train() -> None:
     grouped = {id(parameter) for group in task_parameter_groups(model, OptimizerConfig(), TuningConfig()) for parameter in group["params"]}
     assert grouped == {id(parameter) for parameter in model.head.parameters()}
     assert not any(parameter.requires_grad for parameter in model.bert.parameters())
+
+
+@pytest.mark.parametrize(("scaled", "least", "most"), [(True, 0.9, 1.0), (False, 0.0, 0.5)])
+def test_the_weights_of_a_mix_find_the_layer_that_tells_the_class(scaled: bool, least: float, most: float) -> None:
+    """Of three layers the second is the class, the others are louder noise: 100 steps find it, and would not at the rate of the rest."""
+    model = task_model(toy_model(layers=LAYERS), "classification", "weighted_sum_all", dropout=0.0)
+    assert model.head.mix is not None
+    groups = task_parameter_groups(model, OptimizerConfig(), TuningConfig())
+    optimizer = BertAdam(groups, lr=3e-4, fused=True)
+    for group in optimizer.param_groups:
+        group["lr"] = 3e-4 * (group["scale"] if scaled else 1.0)
+    lengths = [3] * 64
+    for step in range(100):
+        batch = toy_task_batch("classification", lengths, seed=step)
+        assert batch.labels is not None
+        states = 4.0 * torch.randn(sum(lengths), LAYERS, 16, generator=torch.Generator().manual_seed(step))
+        states[:, 1] = 4.0 * torch.nn.functional.one_hot(batch.labels, 16).repeat_interleave(3, 0)
+        model.loss(dataclasses.replace(batch, features=states)).loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert least <= float(torch.softmax(model.head.mix.weights, 0)[1].detach()) <= most
 
 
 @pytest.mark.parametrize("changes", [*BACKBONES[:4], {"norm": "batch"}])
