@@ -14,6 +14,7 @@ from bertlab.config import PretrainConfig, TrainerConfig
 from bertlab.data.batches import Batch
 from bertlab.data.sampling import usable_documents
 from bertlab.errors import UserError
+from bertlab.messages import warn
 from bertlab.models.dropout import seed_dropout
 from bertlab.training.metrics import Row, Sums, losses, perplexity
 from bertlab.training.progress import say
@@ -63,7 +64,7 @@ def evaluate(folder: Path, config: PretrainConfig, weights: Path | None = None) 
     without it the final ones are taken, or, of a run that is not finished, those of the newest saved state. Returns the figures by length.
 
     Raises:
-        UserError: the run has no weights yet, or the corpus cannot be used.
+        UserError: the run has no weights yet, the corpus cannot be used, or it is not known what of it the run was not trained on.
     """
     run = RunFolder(folder)
     return evaluate_model(load_model(run, weights), run.tokenizer, config, run)
@@ -82,17 +83,16 @@ def evaluate_model(
         show: gets what is printed.
 
     Raises:
-        UserError: the corpus cannot be used.
+        UserError: the corpus cannot be used, or it is not known which of its documents the run was not trained on.
     """
     from bertlab.data.prepare import prepare
     from bertlab.training.machine import set_up_process
-    from bertlab.training.other_text import is_other_text
 
     config = replace(config, trainer=_one_device(config.trainer))
     device = torch.device("cuda" if set_up_process(config.trainer, config.backbone.kind) == "gpu" else "cpu")
     model = model.to(device)
     store = prepare(config.corpus, replace(config.tokenizer, path=str(tokenizer)), config.paths, progress=config.trainer.progress, say=say)
-    other = run is not None and is_other_text(run, config, store)
+    other = run is not None and _is_other_text(run, config, store)
     if other:
         show(f"other text than this run was trained on: all its documents are read ({store.documents:,})")
     objective, lengths, data = _evaluation(store, config, other)
@@ -104,6 +104,24 @@ def evaluate_model(
         show(f"{'other text' if other else 'held out'}, length {length}: {in_words(figures[length])}")
     show(_baseline_in_words(store, data, other))
     return figures
+
+
+def _is_other_text(run: RunFolder, config: PretrainConfig, store: TokenStore) -> bool:
+    """Whether all of the corpus can be read; where its held-out part alone can be, what is in doubt of that is refused, or said.
+
+    Raises:
+        UserError: the command has chosen a corpus, or a share of it, of which it is not known what was trained on.
+    """
+    from bertlab.training.other_text import doubts_of_held_out, is_other_text
+
+    if is_other_text(run, config, store):
+        return True
+    doubts = doubts_of_held_out(run, config, store)
+    if doubts and (run.task.is_file() or run.read_config().corpus != config.corpus):
+        raise UserError(f"{doubts[0]} Evaluate on that run's own corpus, or on text of which no file was trained on.")
+    for doubt in doubts:
+        warn(doubt)
+    return False
 
 
 def _evaluation(store: TokenStore, config: PretrainConfig, other: bool) -> tuple[Objective, list[int], PretrainingData]:

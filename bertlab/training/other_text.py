@@ -1,8 +1,9 @@
-"""Whether a corpus is other text than what a run was trained on, so that all of it can be evaluated on and not the held-out part alone."""
+"""What of a corpus a run was not trained on: all of it, where it is other text; else the documents that the run itself held out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,35 @@ def is_other_text(run: RunFolder, config: PretrainConfig, store: TokenStore) -> 
     """
     trainings = list(_trainings(run, Path(config.paths.runs)))
     return bool(trainings) and not any(_knows(training, config, store) for training in trainings)
+
+
+def doubts_of_held_out(run: RunFolder, config: PretrainConfig, store: TokenStore) -> list[str]:
+    """Why ``run``, or what it started from, may have been trained on documents that ``config`` holds out of its corpus; a sentence each.
+
+    Held out are the documents with the smallest hashes, so of the same documents a smaller share lies within a larger one. Of others, be it
+    a part of the files, some more of them or the same ones read otherwise, it is not known which ones a run held out.
+
+    Raises:
+        UserError: a smaller ``corpus.held_out`` would do.
+    """
+    doubts = []
+    for training in _trainings(run, Path(config.paths.runs)):
+        if not _knows(training, config, store):
+            continue
+        own, content = training.read_config().corpus, _content(training)
+        read_alike = replace(own, held_out=config.corpus.held_out, strict=config.corpus.strict) == config.corpus
+        if not (content == store.fingerprint or (content is None and read_alike)):
+            changed = "is not what it was then" if read_alike else "has other files too, lacks some of them, or is read otherwise"
+            doubts.append(
+                f"{training.name} was trained on files of this corpus, which {changed}: documents that are held out here may have been"
+                " trained on there."
+            )
+        elif config.corpus.held_out > own.held_out:
+            raise UserError(
+                f"With corpus.held_out={config.corpus.held_out:g} documents would count as held out that {training.name} was trained on:"
+                f" it held out {own.held_out:g} of this corpus, so set corpus.held_out={own.held_out:g} or less."
+            )
+    return doubts
 
 
 def _trainings(run: RunFolder, runs: Path) -> Iterator[RunFolder]:

@@ -10,6 +10,7 @@ from bertlab.config import PretrainConfig
 from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.files import write_json
+from bertlab.messages import warn
 from bertlab.training.devices import check_devices, check_memory, sequences_at_once
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of, write_identity
 from bertlab.training.launched import process_rank
@@ -97,6 +98,7 @@ def prepare_ingredients(config: PretrainConfig) -> Ingredients:
 
         pretrained = load_pretrained(config.init, Path(config.paths.runs))
         architecture = check_fits(pretrained, architecture, store.vocabulary.fingerprint)
+        _check_held_out(config, store, pretrained)
     objective = objective_of(config)
     identity = pretraining_identity(
         config,
@@ -108,6 +110,15 @@ def prepare_ingredients(config: PretrainConfig) -> Ingredients:
         init=None if pretrained is None else pretrained.fingerprint,
     )
     return Ingredients(config, plan, store, architecture, objective, identity, pretrained)
+
+
+def _check_held_out(config: PretrainConfig, store: TokenStore, pretrained: Pretrained) -> None:
+    """Refuse to validate on what the checkpoint was trained on, or say so where a setting would not mend it. Raises ``UserError``."""
+    from bertlab.training.other_text import doubts_of_held_out
+
+    doubts = [] if pretrained.run is None else doubts_of_held_out(pretrained.run, config, store)
+    for doubt in doubts if process_rank() == 0 else ():
+        warn(f"{doubt} The held-out figures of this run may be too good.")
 
 
 def _refuse_few(config: PretrainConfig, documents: int) -> None:

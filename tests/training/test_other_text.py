@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from conftest import MakeConfig
 
@@ -16,6 +17,7 @@ from bertlab.data.fingerprints import share_text
 from bertlab.data.prepare import prepare
 from bertlab.data.schedule import plan_training
 from bertlab.data.store import TokenStore
+from bertlab.errors import UserError
 from bertlab.objectives import objective_of
 from bertlab.training.evaluate import evaluate
 from bertlab.training.other_text import is_other_text
@@ -141,6 +143,75 @@ def test_every_word_of_other_text_is_read_and_only_the_held_out_ones_of_its_own(
     read = Counter(token for batch in whole for token in batch.tokens.tolist() if token in ordinary)
     assert read == Counter(token for token in store.tokens.tolist() if token in ordinary)
     assert 0 < sum(len(batch.tokens) for batch in held_out) < sum(len(batch.tokens) for batch in whole) / 2
+
+
+def trained_on(config: PretrainConfig, store: TokenStore) -> set[int]:
+    return set(store.document_hashes[store.split(config.corpus.held_out)[0]].tolist())
+
+
+class TestHeldOut:
+    """Documents that a run was trained on are never evaluated on as held out."""
+
+    def test_a_larger_share_is_refused_and_a_smaller_one_lies_within(
+        self, trained: tuple[RunFolder, PretrainConfig], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run, config = trained
+        with pytest.raises(UserError, match=r"corpus.held_out=0.5 documents would count .* so set corpus.held_out=0.2 or less"):
+            evaluate(run.path, on(config, held_out=0.5))
+        read: list[int] = []
+        split = TokenStore.split
+
+        def watched(store: TokenStore, held_out: float) -> tuple[np.ndarray, np.ndarray]:
+            parts = split(store, held_out)
+            read.extend(store.document_hashes[parts[1]].tolist())
+            return parts
+
+        monkeypatch.setattr(TokenStore, "split", watched)
+        evaluate(run.path, on(config, held_out=0.1, strict=True))
+        monkeypatch.undo()
+        assert len(set(read)) == 2
+        assert not set(read) & trained_on(config, store_of(run, config))
+
+    def test_a_part_of_the_files_and_the_same_ones_with_others_are_refused(
+        self, trained: tuple[RunFolder, PretrainConfig], corpus: Path, tmp_path: Path
+    ) -> None:
+        run, config = trained
+        part, more = copy_of(corpus, tmp_path / "part", 6), copy_of(corpus, tmp_path / "more", 20)
+        (tmp_path / "more" / "more.txt").write_text(TEXT)
+        for path in (part, more):
+            with pytest.raises(UserError, match=f"{run.name} was trained on files of this corpus, which has other files too"):
+                evaluate(run.path, on(config, path=path))
+        assert evaluate(run.path, on(config, kind="sentences")) == evaluate(run.path, config), "what is read is the same"
+
+    def test_text_that_was_changed_since_is_warned_of(
+        self, make_config: MakeConfig, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        place = Path(copy_of(corpus, tmp_path / "place", 20))
+        run = RunFolder(pretrain(make_config(**{"corpus.path": str(place), "budget.steps": 1})))
+        (place / "more.txt").write_text(TEXT)
+        evaluate(run.path, run.read_config())
+        assert "was trained on files of this corpus, which is not what it was then" in capsys.readouterr().err
+
+    def test_what_a_run_starts_from_was_not_trained_on_its_held_out_documents(
+        self,
+        trained: tuple[RunFolder, PretrainConfig],
+        make_config: MakeConfig,
+        corpus: Path,
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        first, _ = trained
+        begun = {"init": first.name, "tokenizer.path": str(first.tokenizer), "budget.steps": 1}
+        with pytest.raises(UserError, match=f"{first.name} was trained on: it held out 0.2"):
+            pretrain(make_config(**begun, **{"corpus.held_out": 0.4}))
+        capsys.readouterr()
+        pretrain(make_config(**begun, **{"corpus.held_out": 0.1}))
+        assert "held-out figures" not in capsys.readouterr().err
+        part = copy_of(corpus, tmp_path / "part", 8)
+        further = RunFolder(pretrain(make_config(**begun, **{"corpus.path": part})))
+        assert "trained on there. The held-out figures of this run may be too good" in capsys.readouterr().err
+        evaluate(further.path, further.read_config())
+        assert f"warning: {first.name} was trained on files of this corpus" in capsys.readouterr().err
 
 
 class TestEvaluate:
