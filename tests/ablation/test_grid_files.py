@@ -230,6 +230,17 @@ class TestScales:
         assert scale.seeds >= 1
         assert f"scale={name}" in scale.pretrain
 
+    def test_a_mini_model_has_a_rate_of_its_own(self) -> None:
+        """With the laptop scale's, which are a tiny model's, it learns nothing."""
+        mini = [
+            row.pretrain
+            for name in bundled_grids()
+            for row in load_grid(name).rows.values()
+            if "model=mini" in row.pretrain and not row.random
+        ]
+        assert mini
+        assert all({"optimizer.lr=5e-4", "model.initializer_range=0.035"} <= set(words) for words in mini)
+
     def test_one_of_the_users_own(self, tmp_path: Path) -> None:
         (tmp_path / "_grid").mkdir()
         (tmp_path / "_grid" / "mine.yaml").write_text("probe: {train: 9, dev: 9, test: 9}\nseeds: 2\nminutes: 1\n")
