@@ -81,6 +81,7 @@ class SlurmCluster:
         self.configuration = folder / "slurm.conf"
         self.host = socket.gethostname().split(".")[0]
         self.processes: list[subprocess.Popen[bytes]] = []
+        self.nodes: dict[str, subprocess.Popen[bytes]] = {}  # their daemons
 
     @property
     def environment(self) -> dict[str, str]:
@@ -107,7 +108,7 @@ class SlurmCluster:
             lambda: self.call("sinfo", "--noheader", "--partition=main", "--format=%t %D", check=False).split() == ["idle", "2"]
         )
 
-    def _daemon(self, name: str, *words: str) -> None:
+    def _daemon(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         program = _program(name)
         assert program is not None
         with (self.folder / f"{name}.out").open("ab") as said:

@@ -144,12 +144,11 @@ def test_its_node_is_lost(calls: Calls, undisturbed: tuple[bytes, bytes]) -> Non
     training = process_of(calls.folder)
     os.kill(training, signal.SIGSTOP)  # as if it were gone: it can save nothing
     node = calls.cluster.node(job)
-    calls.cluster.call("scontrol", "update", f"nodename={node}", "state=down", "reason=lost")
-    calls.wait_until(lambda: calls.cluster.state(job) == "PENDING")
+    calls.cluster.lose_node(node)
     calls.wait_until(lambda: "queued again for time 1" in calls.log())  # on the other node; it waits for the locks of the one that is lost
     os.kill(training, signal.SIGKILL)
-    calls.cluster.call("scontrol", "update", f"nodename={node}", "state=resume")
     calls.run("launcher=slurm", "checkpointing.every=15")
+    calls.cluster.bring_back(node)
     assert_went_on(calls, undisturbed)
 
 
