@@ -112,7 +112,8 @@ class PretrainingData:
         batches, whole = -(-count // size), _Cut(sequences, prediction, 0, count)
 
         def batch(number: int) -> Batch:
-            return whole.part(number * size, min((number + 1) * size, count)).collate(whole.predicted, count, number)
+            part = whole.part(number * size, min((number + 1) * size, count))
+            return replace(part.collate(whole.predicted, count, number), ordinary_only=True)
 
         own = [batch(number) for number in range(*share_of(batches, self._rank, self._world))]
         missing = -(-batches // self._world) - len(own) if self._config.trainer.strategy == "fsdp" else 0

@@ -31,6 +31,7 @@ class Batch:
     predicted_in_step: int = 0
     sequences_in_step: int = 0
     place: int = 0  # of its first sequence in the global batch; of a validation batch its number. Noise is drawn by it
+    ordinary_only: bool = False  # every target is an ordinary word, which has a neighbour on either side
     counts: bool = True  # False: it only keeps this rank in step with the others, which have one batch more
 
     @property

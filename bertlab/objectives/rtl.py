@@ -18,6 +18,4 @@ def loss(model: Bert, batch: Batch) -> Outcome:
     if model.architecture.language_width == model.architecture.hidden:
         return language_outcome(model, hidden, words, batch)
     half = model.architecture.language_width
-    # State t - 1 of the forward model has read everything before token t and nothing else: it predicts token t.
-    opposite = batch.predicted - 1, batch.tokens.index_select(0, batch.predicted)
-    return pair_outcome(model, (hidden[:, half:], hidden[:, :half]), opposite, words, batch)
+    return pair_outcome(model, (hidden[:, half:], hidden[:, :half]), -1, words, batch)

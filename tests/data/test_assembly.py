@@ -7,14 +7,16 @@ from dataclasses import fields
 import numpy as np
 import pytest
 import torch
-from fake_stores import CLS, FIRST_ORDINARY, MASK, SEP, make_store, random_documents
+from fake_stores import CLS, FIRST_ORDINARY, MASK, SEP, UNKNOWN, make_store, random_documents
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from toys import toy_model
 
 from bertlab.config import LengthsConfig, PretrainConfig, StageConfig
 from bertlab.data.assembly import PretrainingData, share_of
 from bertlab.data.schedule import plan_training
 from bertlab.errors import UserError
+from bertlab.objectives import objective_of
 
 torch.set_num_threads(1)
 
@@ -184,6 +186,39 @@ def test_validation_does_not_depend_on_training_batches(store):
 def test_validation_is_shared_by_ranks(store, world):
     shares = [validation(store, config(), rank=rank, world=world) for rank in range(world)]
     assert joined([batch for share in shares for batch in share]) == joined(validation(store, config()))
+
+
+def figures(batches, model, kind):
+    made = PretrainConfig()
+    made.objective.kind = kind
+    with torch.no_grad():
+        found = [objective_of(made).loss(model, batch).sums for batch in batches]
+    return {name: sum(float(sums[name]) for sums in found) for name in found[0]}
+
+
+def test_validation_of_two_language_models_judges_each_as_if_it_were_alone():
+    """Both directions predict every ordinary word and nothing else, so that each compares with the unigram figure."""
+    tokens = np.random.default_rng(3).integers(FIRST_ORDINARY, 61, 3000).astype(np.uint32)
+    tokens[::7] = UNKNOWN
+    store = make_store([[20, 30]] * 60, held_out=range(6), tokens=tokens, vocabulary_size=61)
+    pair = {"backbone": "bilstm", "directions": "pair", "next_sentence": False}
+    forward, backward = (toy_model(attention=attention, **pair).eval() for attention in ("causal", "anticausal"))
+    backward.load_state_dict(forward.state_dict())
+    rightward = data(store, config("ltr", 8, 24), predict="next").validation_batches(24)
+    leftward = data(store, config("rtl", 8, 24), predict="previous").validation_batches(24)
+    ltr, rtl = figures(rightward, forward, "ltr"), figures(leftward, backward, "rtl")
+    assert (ltr["opposite_loss"], ltr["opposite_correct"]) == pytest.approx((rtl["language_loss"], rtl["correct"]))
+    assert (rtl["opposite_loss"], rtl["opposite_correct"]) == pytest.approx((ltr["language_loss"], ltr["correct"]))
+    expected, words = 0.0, 0
+    for batch in rightward:
+        lengths = batch.offsets.diff().tolist()
+        for states, line in zip(forward(batch).detach().split(lengths), batch.tokens.split(lengths), strict=True):
+            for place in (place for place, word in enumerate(line.tolist()) if word >= FIRST_ORDINARY):
+                logits = forward.language_logits(states[place + 1 : place + 2, 8:]).detach()
+                expected += float(torch.nn.functional.cross_entropy(logits, line[place : place + 1]))
+                words += 1
+    assert ltr["opposite_loss"] == pytest.approx(expected, rel=1e-5)
+    assert ltr["predicted"] == rtl["predicted"] == words > 100
 
 
 def test_validation_batches_are_bounded():
