@@ -191,9 +191,11 @@ def _task_run(state: NodeState, column: Column, seeds: tuple[int | None, int | N
         raise UserError(f"its result has no {metric} of {split}")
     value = float(figures[metric])
     degenerate = result["degenerate"]
-    # The fingerprint is that of all examples: a row's tuning.eval_examples may have taken fewer.
-    quantity = Quantity(metric, data=f"{result['data']['fingerprint']} {split} {result['data'].get('examples', {}).get(split)}")
-    for note in result["data"].get("notes", ()):  # such as that pre-training may have seen the examples
+    data = result["data"]
+    # Runs of older versions tell what they were evaluated on only by all examples that they have read, of which they may have taken a part.
+    read = f"{data['fingerprint']} {split} {data.get('examples', {}).get(split)}"
+    quantity = Quantity(metric, data=data.get("evaluated", {}).get(split), read=read)
+    for note in data.get("notes", ()):  # such as that pre-training may have seen the examples
         remarks[f"{column.label}: {note}"] = None
     path = state.folder.predictions if split == result["split"] else state.folder.predictions_of(split)
     try:
@@ -230,17 +232,20 @@ def _held_out_run(state: NodeState, column: Column, seeds: tuple[int | None, int
 def held_out_quantity(identity: Mapping[str, Any], metric: str, length: int) -> Quantity:
     """What a held-out figure measures, by the identity of its pretraining."""
     masking = identity["masking"]
-    protocol = f"length {length}"
-    if masking is not None:
-        protocol += ", " + ", ".join(f"{key} {value}" for key, value in sorted(masking.items()))
+    parts = [f"length {length}"]
+    if "sequences" in (validation := identity.get("validation", {})):
+        parts.append(f"{validation['sequences']} sequences")
     if metric == "nsp_accuracy":  # pairs are made alike whatever is masked in them, and a verdict on a pair counts no tokens
-        return Quantity(metric, data=f"{_corpus(identity)} length {length}")
+        return Quantity(metric, data=f"{_corpus(identity)}, {', '.join(parts)}")
+    parts.append("pairs" if identity["objective"]["pair"] else "single")
+    if masking is not None:
+        parts += [f"{key} {value}" for key, value in sorted(masking.items())]
     return Quantity(
         "token_accuracy" if metric == "accuracy" else metric,
         data=_corpus(identity),
         objective=str(identity["objective"]["kind"]),
         vocabulary=str(identity["vocabulary"]),
-        protocol=protocol,
+        protocol=", ".join(parts),
     )
 
 

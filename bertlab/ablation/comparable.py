@@ -17,6 +17,7 @@ class Quantity:
     objective: str | None = None
     vocabulary: str | None = None  # fingerprint
     protocol: str | None = None  # anything else that changes the quantity, in words: "15% masked, length 128"
+    read: str | None = None  # of all that the run has read; counts where ``data`` of one of two numbers is not known
 
     @property
     def of_a_language_model(self) -> bool:
@@ -30,7 +31,8 @@ def comparable(first: Quantity, second: Quantity) -> str | None:
         return f"{first.metric} and {second.metric} are different metrics."
     if first.of_a_language_model and (reason := _language_models_differ(first, second)):
         return reason
-    if _differ(first.data, second.data):
+    known = first.data is not None and second.data is not None
+    if _differ(first.data, second.data) if known else _differ(first.read, second.read):
         return f"The two values of {first.metric} were measured on different data."
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -54,6 +55,18 @@ def gold_of(example: Example, labels: list[str]) -> Any:
     if isinstance(example, TextExample) and isinstance(example.label, int) and labels:
         return labels[example.label]
     return example.label
+
+
+def evaluated_fingerprint(examples: Iterable[Example], labels: list[str]) -> str:
+    """A hash of the ``examples`` that something is evaluated on: their ids, what they ask and what is right.
+
+    Neither what is trained on is in it, nor other splits, nor the words around a sentence that a model may read or not.
+    """
+    digest = hashlib.sha256()
+    for example in examples:
+        asked = [getattr(example, name) for name in example.__slots__ if name not in ("label", "tags", "answers", "before", "after")]
+        digest.update(repr((asked, gold_of(example, labels))).encode(errors="surrogatepass"))
+    return digest.hexdigest()
 
 
 def _prediction(where: str, line: str) -> Prediction:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.tasks.baseline import constant_predictions
 from bertlab.tasks.metrics import degeneracy, metrics_of
+from bertlab.tasks.predictions import evaluated_fingerprint
 from bertlab.training.predicting import Judged, figures
 from bertlab.training.progress import duration
 from bertlab.training.throughput import facts
@@ -49,6 +50,7 @@ def make_result(
         },
         "data": {
             "fingerprint": data.fingerprint,
+            "evaluated": {name: evaluated_fingerprint(data.splits[name], data.labels) for name in judged},
             "examples": ingredients.task.examples,
             "left_out": ingredients.task.left_out,
             "notes": data.notes,

@@ -168,7 +168,8 @@ def pretraining_identity(objective: str, seed: int, **changes: Any) -> dict[str,
         "kind": "pretrain", "architecture": {**architecture, "attention": "bidirectional" if masked else "causal"},
         "objective": {"kind": objective, "pair": objective == "mlm_nsp"}, "masking": masking if masked else None,
         "corpus": {"content": "c0", "held_out": 0.05}, "vocabulary": "v0",
-        "budget": {"steps": STEPS, "minutes": None, "stages": [[900, 32, 32], [100, 128, 8]]}, "seed": seed, **changes,
+        "budget": {"steps": STEPS, "minutes": None, "stages": [[900, 32, 32], [100, 128, 8]]},
+        "validation": {"sequences": 512}, "seed": seed, **changes,
     }  # fmt: skip
 
 

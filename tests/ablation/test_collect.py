@@ -100,7 +100,7 @@ def test_held_out_figures_are_of_the_longest_length_or_the_one_asked_for(tmp_pat
         assert run.value == result["held_out"][length]["perplexity"]
         assert run.finetuning_seed is None
         assert run.quantity is not None
-        assert run.quantity.protocol == f"length {length}"
+        assert run.quantity.protocol == f"length {length}, 512 sequences, single"
     (first, *_) = collected.cells["ltr", "none", None]
     assert first.status == "failed"
     assert "at length 32, 128 and not at 64" in first.reason
@@ -115,6 +115,8 @@ def test_held_out_figures_are_of_the_longest_length_or_the_one_asked_for(tmp_pat
         ({"vocabulary": "v1"}, "different vocabularies"),
         ({"corpus": {"content": "c1", "held_out": 0.05}}, "different data"),
         ({"masking": {"rate": 0.3}}, "measured differently"),
+        ({"objective": {"kind": "mlm_nsp", "pair": False}}, "measured differently"),
+        ({"validation": {"sequences": 64}}, "measured differently"),
     ],
 )
 @pytest.mark.parametrize("metric", ["perplexity", "accuracy"])
@@ -125,6 +127,15 @@ def test_figures_of_language_models_compare_only_where_they_measure_the_same(
     other = held_out_quantity({**pretraining_identity("mlm_nsp", 2), **changes}, metric, 128)
     reason = comparable(one, other)
     assert reason is None if because is None else because in str(reason)
+
+
+def test_verdicts_on_pairs_compare_whatever_is_masked_and_not_over_other_numbers_of_them() -> None:
+    one, masked, fewer = (
+        held_out_quantity(pretraining_identity("mlm_nsp", 1, **changes), "nsp_accuracy", 128)
+        for changes in ({}, {"masking": {"rate": 0.3}}, {"validation": {"sequences": 64}})
+    )
+    assert comparable(one, masked) is None
+    assert "different data" in str(comparable(one, fewer))
 
 
 def test_failed_running_missing_and_degenerate_runs_are_called_so(tmp_path: Path) -> None:
@@ -198,6 +209,29 @@ def test_rows_that_were_evaluated_on_parts_of_a_split_do_not_compare(tmp_path: P
     assert ltr
     assert comparable(bert, ltr) is None
     assert "different data" in str(comparable(bert, no_nsp))
+
+
+def test_rows_with_other_training_data_compare_where_they_are_evaluated_on_the_same(tmp_path: Path) -> None:
+    """Those of an older version, which does not tell them apart, compare where all that they have read is the same."""
+    manifest = FakeTable(tmp_path).write()
+    evaluated = {"bert": "d1", "no_nsp": "d1", "ltr": "d2"}
+    for path in tmp_path.glob("finetune-fake-f-*-mnli-*/result.json"):
+        result = json.loads(path.read_text())
+        row = path.parent.name.split("-")[3]
+        result["data"]["fingerprint"] = f"with the training examples of {row}"
+        if row in evaluated:
+            result["data"]["evaluated"] = {"dev": evaluated[row]}
+        path.write_text(json.dumps(result))
+    cells = collect(manifest, tmp_path).cells
+    bert, no_nsp, ltr, older = (cells[row, "mnli", None][0].quantity for row in ("bert", "no_nsp", "ltr", "random"))
+    assert bert
+    assert no_nsp
+    assert ltr
+    assert older
+    assert comparable(bert, no_nsp) is None
+    assert "different data" in str(comparable(bert, ltr))
+    assert "different data" in str(comparable(bert, older))
+    assert comparable(older, replace(bert, read=older.read)) is None
 
 
 def test_what_is_to_be_known_of_the_examples_stands_under_the_table_once(tmp_path: Path) -> None:

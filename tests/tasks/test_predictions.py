@@ -16,7 +16,7 @@ from task_files import configured, write
 from bertlab.errors import UserError
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.examples import Answer, ChoiceExample, Prediction, SpanExample, TaggingExample, TextExample
-from bertlab.tasks.predictions import gold_of, read_predictions, write_predictions
+from bertlab.tasks.predictions import evaluated_fingerprint, gold_of, read_predictions, write_predictions
 from bertlab.tasks.submission import write_submission
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=10)
@@ -114,3 +114,23 @@ class TestSubmission:
     def test_a_task_without_a_server(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"task=mine has no form for submitting test \(task\.submission has none\)"):
             write_submission(tmp_path, TaskConfig(name="mine"), "test", [])
+
+
+def test_what_is_evaluated_on_is_known_by_what_is_asked_and_what_is_right() -> None:
+    one = TaggingExample("0", ("in", "Rome"), (0, 1), before=("He", "is"))
+    of_one = evaluated_fingerprint([one], ["O", "LOC"])
+    # What may be read around a sentence, and how the tags are numbered, which may hang on the training examples, change nothing.
+    assert evaluated_fingerprint([TaggingExample("0", ("in", "Rome"), (1, 0))], ["LOC", "O"]) == of_one
+    others = [
+        [TaggingExample("1", one.words, one.tags)],
+        [TaggingExample("0", ("at", "Rome"), one.tags)],
+        [TaggingExample("0", one.words, (1, 1))],
+        [TaggingExample("0", one.words, None)],
+        [one, one],
+    ]
+    assert len({of_one, *(evaluated_fingerprint(examples, ["O", "LOC"]) for examples in others)}) == 6
+    span = SpanExample("0", "where", "in Rome", (Answer("Rome", 3),))
+    assert evaluated_fingerprint([span], []) != evaluated_fingerprint([SpanExample("0", "where", "in Rome", ())], [])
+    pair = TextExample("0", "a", "b", 1)
+    assert evaluated_fingerprint([pair], ["no", "yes"]) == evaluated_fingerprint([pair], ["maybe", "yes"])
+    assert evaluated_fingerprint([pair], ["no", "yes"]) != evaluated_fingerprint([TextExample("0", "a", "c", 1)], ["no", "yes"])
