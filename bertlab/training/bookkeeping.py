@@ -80,8 +80,8 @@ class Bookkeeping(lightning.Callback):
         """Evaluate, on all ranks, and write rows."""
 
     @abstractmethod
-    def flops(self, batch: Any) -> float:
-        """Of a step, with the backward pass."""
+    def flops(self, batch: Any) -> float | None:
+        """Of a step, with the backward pass; None where they are not counted."""
 
     def more_state(self) -> State:
         """What else a saved state holds."""

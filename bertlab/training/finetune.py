@@ -255,6 +255,7 @@ def _announce(ingredients: Ingredients, run: RunFolder, model: TaskModel, total:
 def _surroundings(
     ingredients: Ingredients, run: RunFolder, splits: dict[str, Split], loader: TaskLoader, steps_per_epoch: int, state: State | None
 ) -> FinetuneSurroundings:
+    from bertlab.models.freezing import lowest_trained
     from bertlab.models.size import flops_per_token
     from bertlab.training.finetune_bookkeeping import FinetuneSurroundings
     from bertlab.training.wandb_mirror import make_mirror
@@ -262,6 +263,7 @@ def _surroundings(
     config, architecture = ingredients.config, ingredients.pretrained.architecture
     shown = {**asdict(config), "identity": hash8(ingredients.identity)}
     judging = config.task.evaluate[0]
+    whole = config.features.kind == "none" and lowest_trained(config.tuning, architecture.layers + 1, share=0.0) == 0
     return FinetuneSurroundings(
         run=run,
         trainer=config.trainer,
@@ -274,7 +276,7 @@ def _surroundings(
         split=judging,
         metric=config.task.metrics[0],
         figures=lambda model, ranks: _figures(ingredients, model, splits[judging], ranks),
-        flops_per_token=lambda length: flops_per_token(architecture, max(1, round(length)), 0.0),
+        flops_per_token=(lambda length: flops_per_token(architecture, max(1, round(length)), 0.0)) if whole else None,
     )
 
 

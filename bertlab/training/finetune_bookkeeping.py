@@ -28,7 +28,7 @@ class FinetuneSurroundings(Surroundings):
     split: str  # on which the weights are judged
     metric: str  # by which they are
     figures: Callable[[TaskModel, Ranks], Row]  # of that split, on the first rank
-    flops_per_token: Callable[[float], float]  # of a training step in sequences of this mean length
+    flops_per_token: Callable[[float], float] | None  # of a step in sequences of this mean length; None: something is not trained
 
 
 class FinetuneBookkeeping(Bookkeeping):
@@ -60,8 +60,10 @@ class FinetuneBookkeeping(Bookkeeping):
                 return f"the {what.replace('_', ' ')} became {row[what]}"
         return None
 
-    def flops(self, batch: TaskStep) -> float:
-        """Of the model's mathematics for the real tokens, the head left out."""
+    def flops(self, batch: TaskStep) -> float | None:
+        """Of the model's mathematics for the real tokens, the head left out. What is frozen takes less, and kept features next to none."""
+        if self.around.flops_per_token is None:
+            return None
         return self.around.flops_per_token(batch.tokens_in_step / batch.sequences_in_step) * batch.tokens_in_step
 
     def evaluation_is_due(self, before: float, share: float) -> bool:

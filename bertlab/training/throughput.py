@@ -99,7 +99,7 @@ class Window:
     updates: int = 0
     positions: int = 0  # sequences * length, what budget.tokens counts
     tokens: int = 0  # real tokens
-    flops: float = 0.0
+    flops: float | None = 0.0  # None: they are not counted
     seconds: float = 0.0  # of training: evaluations and saves aside
 
 
@@ -112,13 +112,13 @@ class Speed:
     window: Window = field(default_factory=Window)
     total: Window = field(default_factory=Window)
 
-    def add(self, positions: int, tokens: int, flops: float, seconds: float) -> None:
-        """Count one update."""
+    def add(self, positions: int, tokens: int, flops: float | None, seconds: float) -> None:
+        """Count one update; without its ``flops`` there is no utilisation."""
         for window in (self.window, self.total):
             window.updates += 1
             window.positions += positions
             window.tokens += tokens
-            window.flops += flops
+            window.flops = None if flops is None or window.flops is None else window.flops + flops
             window.seconds += seconds
 
     def take(self, waited: float) -> Row:
@@ -145,11 +145,11 @@ def facts(speed: Speed) -> Row:
 
 
 def rates(window: Window, peak: float | None) -> Row:
-    """Positions, real tokens and updates a second, and the utilisation (None where the peak is not known)."""
+    """Positions, real tokens and updates a second, and the utilisation (None where the peak or the FLOPs are not known)."""
     seconds = max(window.seconds, 1e-9)
     return {
         "positions_per_second": window.positions / seconds,
         "tokens_per_second": window.tokens / seconds,
         "updates_per_second": window.updates / seconds,
-        "mfu": None if peak is None else window.flops / seconds / peak,
+        "mfu": None if peak is None or window.flops is None else window.flops / seconds / peak,
     }

@@ -75,6 +75,25 @@ def test_a_task_is_learnt_and_everything_about_it_is_told(tmp_path: Path, tasks:
     assert log_likelihoods == pytest.approx([0.0] * 20, abs=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("changes", "counted"),
+    [
+        ({}, True),
+        ({"tuning.frozen_layers": 1}, False),
+        ({"tuning.freeze": "embeddings"}, False),
+        ({"tuning.gradual": True}, False),
+        ({"features.kind": "last"}, False),
+    ],
+)
+def test_the_utilisation_is_that_of_training_everything(
+    changes: dict[str, object], counted: bool, tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path
+) -> None:
+    """What is frozen takes part of the work only, so that of all of it would be no utilisation."""
+    config = make_finetuning(tmp_path, tasks["classification"], checkpoint, **{"tuning.epochs": 1.0, **changes})
+    result = result_of(RunFolder(finetune(config)))
+    assert (result["mfu"] is not None) == counted
+
+
 def test_a_finished_run_is_left_alone(
     tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -25,6 +25,13 @@ def test_no_peak_no_utilisation() -> None:
     assert speed.take(waited=0.0)["mfu"] is None
 
 
+def test_no_flops_no_utilisation() -> None:
+    speed = Speed(peak=1e9, device=torch.device("cpu"))
+    for _ in range(2):
+        speed.add(positions=1, tokens=1, flops=None, seconds=1.0)
+    assert speed.take(waited=0.0)["mfu"] is None
+
+
 def test_the_measured_peak_is_that_of_a_machine() -> None:
     assert 1e9 < measured_cpu_peak("fp32", torch.get_num_threads()) < 1e15
 
