@@ -239,6 +239,36 @@ def test_perplexities_of_different_objectives_are_not_compared(report: Report) -
     assert "different things" in next(note.text for note in report.notes if note.heading == "Without a verdict")
 
 
+def note(report: Report, heading: str) -> str:
+    return next((note.text for note in report.notes if note.heading == heading), "")
+
+
+def test_what_a_difference_leaves_out_is_said_under_the_table(tmp_path: Path) -> None:
+    """Of the row with a missing third seed the difference is that of two pairs, and not that of the means beside it."""
+    table = FakeTable(tmp_path)
+    manifest = table.write(leave=["f-no_nsp-mrpc-3"])
+    for seed in (1, 2, 3):
+        (tmp_path / f"finetune-fake-f-ltr-mnli-{seed}" / "predictions.jsonl").unlink()
+    found = report_table(manifest, tmp_path)
+    text = note(found, "Of some comparisons")
+    assert "Seeds without a partner in the other row are left out: 3. (No NSP on MRPC)" in text
+    assert re.search(r"Predictions are missing: [^(]*\([^)]*LTR & No NSP on MNLI", text)
+    assert text in parsed(found).text
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    assert note(report_table(FakeTable(whole).write(), whole), "Of some comparisons") == ""
+
+
+def test_which_luck_intervals_cover_is_said_of_each_column(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    told = note(report_table(manifest, tmp_path), "Statistics")
+    assert "that cover the luck of pretraining seeds, fine-tuning seeds and examples. " in told
+    for path in tmp_path.glob("finetune-fake-f-*-mrpc-*/predictions.jsonl"):
+        path.unlink()
+    told = note(report_table(manifest, tmp_path), "Statistics")
+    assert "pretraining seeds, fine-tuning seeds and examples (MNLI); of pretraining seeds and fine-tuning seeds (MRPC)." in told
+
+
 def test_the_papers_numbers_stand_in_their_cells(report: Report) -> None:
     assert report.cell("ltr", "mnli").published == 82.1
     assert report.cell("ltr", "mnli").published_difference == pytest.approx(-2.3)

@@ -240,6 +240,7 @@ def _difference(found: statistics.Difference | None, factor: float) -> Differenc
         units=comparison.units,
         covers=comparison.covers,
         reason=found.reason,
+        notes=tuple(note for note in comparison.notes if note != found.reason),
         seeds=found.seeds.seeds if found.seeds else None,
         seeds_low=found.seeds.low if found.seeds else None,
         seeds_high=found.seeds.high if found.seeds else None,

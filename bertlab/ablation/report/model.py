@@ -63,6 +63,7 @@ class Difference:
     units: tuple[int, int] = (0, 0)  # independent repetitions of the row and of the other one
     covers: tuple[str, ...] = ()  # which luck the interval takes into account
     reason: str | None = None  # why nothing can be resolved
+    notes: tuple[str, ...] = ()  # what else is to be known of it, such as seeds that were left out, as sentences
     seeds: int | None = None  # of each row that would resolve a difference of this size
     seeds_low: int | None = None
     seeds_high: int | None = None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from bertlab.ablation.collect import Collected
 from bertlab.ablation.report import model
 from bertlab.ablation.report.model import Cell, Difference, Note, Report, ReportColumn
-from bertlab.ablation.report.words import count, difference_text, listed, number, probability
+from bertlab.ablation.report.words import count, difference_text, listed, number, probability, signed
 from bertlab.ablation.runs import EXAMPLES
 from bertlab.ablation.table import BETTER, UNRESOLVED, WORSE
 
@@ -28,6 +28,7 @@ def notes_of(report: Report, collected: Collected) -> tuple[Note, ...]:
             _random(report),
             _agreement(report),
             _not_compared(report),
+            _to_be_known(report),
             _degenerate(report),
             Note("Scale", _scale(report)),
             *_of_the_plan(collected),
@@ -93,14 +94,25 @@ def _statistics(report: Report) -> Note:
         single = all(found.units == (1, 1) for found in compared)
         how = "seed by seed" if paired == len(compared) else "seed by seed where they pair" if paired else "as independent groups"
         how = "one run beside another" if single else how
-        covers = list(dict.fromkeys(kind for found in compared for kind in found.covers))
-        parts.append(f"Differences are from {report.row(report.baseline).label}, compared {how}, with 95% intervals")
-        parts[-1] += f" that cover the luck of {listed(covers)}." if covers else "; no luck is covered."
+        parts.append(f"Differences are from {report.row(report.baseline).label}, compared {how}, with 95% intervals{_covered(report)}.")
     if judged := _judged(report):
         parts.append(
             f"Verdicts hold at {_ALPHA:.0%} after Holm's correction over {count(len(judged), 'comparison')}; intervals are uncorrected."
         )
     return Note("Statistics", " ".join(parts))
+
+
+def _covered(report: Report) -> str:
+    """Which luck the intervals cover, with the columns where not all cover the same."""
+    columns: dict[tuple[str, ...], dict[str, None]] = {}
+    for cell, found in _differences(report):
+        if found.value is not None:
+            columns.setdefault(found.covers, {})[report.column(cell.column).label] = None
+    if list(columns) == [()]:
+        return "; no luck is covered"
+    among = {kinds: "" if len(columns) == 1 else f" ({listed(list(labels))})" for kinds, labels in columns.items()}
+    text = " that cover the luck of " + "; of ".join(f"{listed(kinds)}{among[kinds]}" for kinds in columns if kinds)
+    return text + (f"; none{among[()]}" if () in columns else "")
 
 
 def _unit(report: Report) -> str:
@@ -197,8 +209,6 @@ def _seeds_wanted(report: Report, cell: Cell, difference: Difference) -> str:
 
 def signed_value(difference: Difference, column: ReportColumn) -> str:
     """The difference alone."""
-    from bertlab.ablation.report.words import signed
-
     assert difference.value is not None
     return signed(difference.value, column.decimals)
 
@@ -286,8 +296,21 @@ def _not_compared(report: Report) -> Note:
         if difference.reason and cell.mean is not None and difference.p_holm is None:
             where = f"{report.row(cell.row).label} on {report.column(cell.column).label}"
             reasons.setdefault(difference.reason, []).append(where)
-    named = [f"{reason} ({'; '.join(where) if len(where) <= _MANY else f'{len(where)} cells'})" for reason, where in reasons.items()]
-    return Note("Without a verdict", " ".join(named))
+    return Note("Without a verdict", _with_places(reasons))
+
+
+def _to_be_known(report: Report) -> Note:
+    """What is to be known of some comparisons, each sentence with where it holds: a difference need not be that of the two means."""
+    places: dict[str, list[str]] = {}
+    for cell, difference in _differences(report):
+        for note in difference.notes:
+            places.setdefault(note, []).append(f"{report.row(cell.row).label} on {report.column(cell.column).label}")
+    return Note("Of some comparisons", _with_places(places))
+
+
+def _with_places(places: Mapping[str, Sequence[str]]) -> str:
+    """Sentences, each with where it holds."""
+    return " ".join(f"{text} ({'; '.join(where) if len(where) <= _MANY else f'{len(where)} cells'})" for text, where in places.items())
 
 
 def _degenerate(report: Report) -> Note:
