@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from bertlab.ablation.meaning import architecture_of
 from bertlab.config import BudgetConfig, PretrainConfig
 from bertlab.data.schedule import plan_training
+from bertlab.errors import UserError
 from bertlab.models.size import flops_per_token
 from bertlab.validation import is_masked
 
@@ -48,8 +49,16 @@ def flops_per_position(config: PretrainConfig) -> float:
 def allotted(config: PretrainConfig, baseline: PretrainConfig, budget: str, share: float, minutes: float) -> BudgetConfig:
     """The budget of a row of this ``config``: ``share`` times the baseline's by the measure ``budget``.
 
-    Where the command gives minutes, rows have the same minutes by any measure but ``flops``, which needs positions to count.
+    Where the command gives minutes, rows have the same minutes.
+
+    Raises:
+        UserError: the command gives minutes, and FLOPs are to be alike: they are counted by positions.
     """
+    if baseline.budget.minutes is not None and budget == "flops":
+        raise UserError(
+            f"--budget flops counts positions, and budget.minutes={baseline.budget.minutes:g} says none: give budget.tokens or"
+            " budget.steps, or take --budget minutes."
+        )
     if baseline.budget.minutes is not None:
         return BudgetConfig(minutes=baseline.budget.minutes * share)
     if budget == "minutes":

@@ -16,6 +16,7 @@ from bertlab.config import (
     StageConfig,
     TokenizerConfig,
 )
+from bertlab.errors import UserError
 
 
 def configured(objective: str = "mlm", layers: int = 1, budget: BudgetConfig | None = None) -> PretrainConfig:
@@ -78,6 +79,11 @@ class TestBudgets:
         assert allotted(configured(), configured(), "minutes", 2.0, 9) == BudgetConfig(minutes=18)
         by_command = configured(budget=BudgetConfig(minutes=5))
         assert allotted(configured(budget=BudgetConfig(minutes=5)), by_command, "tokens", 1.0, 9) == BudgetConfig(minutes=5)
+
+    def test_minutes_have_no_flops_to_be_alike(self) -> None:
+        by_command = configured(budget=BudgetConfig(minutes=5))
+        with pytest.raises(UserError, match=r"--budget flops counts positions, and budget.minutes=5 says none"):
+            allotted(by_command, by_command, "flops", 1.0, 9)
 
     @pytest.mark.parametrize("budget", ["tokens", "flops"])
     def test_a_multiple(self, budget: str) -> None:
