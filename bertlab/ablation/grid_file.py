@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import yaml
-
 from bertlab.ablation.grid import HELD_OUT, RANDOM, RANDOM_CAUSAL, SHOW, VARY, Column, Grid, Number, Row, Seeds
+from bertlab.ablation.task_files import task_named
 from bertlab.ablation.yaml_values import Values
 from bertlab.counting import counted
+from bertlab.errors import UserError
 from bertlab.schemas import FINETUNE, PRETRAIN
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.metric_names import known_metrics
@@ -173,7 +173,8 @@ class GridReader(Values):
         )
 
     def _example_metric(self, found: Mapping[str, Any]) -> str:
-        task = self._task_config(str(found.get("task")))
+        name = str(found.get("task"))
+        task = self._task_config(name, "columns") if name in self.groups.get("task", {}) else None
         return (task.metrics[0] if task.metrics else known_metrics(task)[0]) if task else "accuracy"
 
     def _probe_metric(self, found: Mapping[str, Any], where: str, probe: TaskConfig, metric: str) -> str:
@@ -186,16 +187,14 @@ class GridReader(Values):
         if found.get(key) is None:
             return None
         self.known(f"{where}.{key}", "task", str(found[key]), self.groups.get("task", {}))
-        return self._task_config(str(found[key]))
+        return self._task_config(str(found[key]), f"{where}.{key}")
 
-    def _task_config(self, name: str) -> TaskConfig | None:
-        """What metrics there are depends on: the rest of a task is composed when the runs are planned."""
-        file = self.groups.get("task", {}).get(name)
-        if file is None:
-            return None
-        values = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
-        wanted = {key: values[key] for key in ("name", "kind", "format", "labels", "no_answer", "metrics") if key in values}
-        return TaskConfig(**wanted)
+    def _task_config(self, name: str, where: str) -> TaskConfig:
+        """What metrics there are depends on."""
+        try:
+            return task_named(name, self.config_dir)
+        except UserError as error:
+            raise self.error(where, str(error).rstrip(".")) from error
 
     def _metric(self, found: Mapping[str, Any], key: str, where: str, task: TaskConfig | None) -> str:
         assert task is not None

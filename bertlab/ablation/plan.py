@@ -20,6 +20,7 @@ from bertlab.ablation.grid import RANDOM, RANDOM_CAUSAL, Column, Grid, Row, Seed
 from bertlab.ablation.meaning import Meanings, architecture_of, key_of, shape_of
 from bertlab.ablation.measures import measures_of
 from bertlab.ablation.scales import GridScale, load_scale
+from bertlab.ablation.task_files import task_named
 from bertlab.ablation.words import key_of_word, merged, probe_words, without_settled
 from bertlab.config import BudgetConfig, PretrainConfig
 from bertlab.data.schedule import plan_training
@@ -30,7 +31,6 @@ from bertlab.models.task_checks import check_head, check_length, check_tuning
 from bertlab.schemas import FINETUNE, PRETRAIN, C, Schema
 from bertlab.task_config import TaskConfig
 from bertlab.training.identity import described_architecture, readable_name
-from bertlab.training.run_folder import from_plain
 from bertlab.validation import is_masked
 
 _COMPOSED_WITH = ("checkpoint=none",)  # a fine-tuning's checkpoint is known only when it is run
@@ -490,13 +490,7 @@ class _Composer:
     def task(self, name: str) -> TaskConfig:
         """A task as it stands in its file."""
         if name not in self._tasks:
-            import yaml
-
-            from bertlab.groups import choices
-            from bertlab.resources import conf_folder
-
-            folders = [*([self.config_dir] if self.config_dir else []), conf_folder()]
-            self._tasks[name] = from_plain(TaskConfig, yaml.safe_load(choices(folders)["task"][name].read_text(encoding="utf-8")))
+            self._tasks[name] = task_named(name, self.config_dir)
         return self._tasks[name]
 
 

@@ -61,7 +61,7 @@ class Values:
     """The values of the file ``path``."""
 
     def __init__(self, path: Path, config_dir: Path | None) -> None:
-        self.path = path
+        self.path, self.config_dir = path, config_dir
         self.folders = [*([config_dir] if config_dir else []), conf_folder()]
         self.groups = choices(self.folders)
 

@@ -381,6 +381,32 @@ class TestMeasures:
         with pytest.raises(UserError, match=r"columns.rte has no probe"):
             plan([written(tmp_path, columns={"rte": {"task": "rte", "metric": "accuracy"}})], settings)
 
+    def test_a_task_of_the_users_own_may_build_on_another(self, settings: Settings, tmp_path: Path) -> None:
+        (tmp_path / "task").mkdir()
+        (tmp_path / "task" / "mine.yaml").write_text("defaults: [mrpc, _self_]\nname: mine\n")
+        (tmp_path / "mine.yaml").write_text(
+            yaml.safe_dump({**CONTENT, "columns": {"c": {"task": "mine", "metric": "f1", "probe": "sentence_order"}}})
+        )
+        grid = load_grid(str(tmp_path / "mine.yaml"), tmp_path)
+        assert grid.columns["c"].probe_metric == "f1"
+        found = plan([grid], replace(settings, config_dir=tmp_path))
+        assert found.tables["mine"].grid.columns["sentence_order"].stands_for == ("c",)
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            ("name: mine\nkind: pair\nmetrics: [f1]\n", "kind"),
+            ("name: mine\nkind: classification\ntipe: x\n", "tipe"),
+            ("kind: tagging\n", "name"),
+        ],
+    )
+    def test_a_task_of_the_users_own_that_cannot_be_meant(self, content: str, said: str, tmp_path: Path) -> None:
+        (tmp_path / "task").mkdir()
+        (tmp_path / "task" / "mine.yaml").write_text(content)
+        (tmp_path / "mine.yaml").write_text(yaml.safe_dump({**CONTENT, "columns": {"c": {"task": "mine", "metric": "f1"}}}))
+        with pytest.raises(UserError, match=rf"mine.yaml: columns.c.task: .*{said}"):
+            load_grid(str(tmp_path / "mine.yaml"), tmp_path)
+
     def test_a_row_of_some_columns(self, settings: Settings, tmp_path: Path) -> None:
         columns = {**CONTENT["columns"], "ner": {"task": "conll2003", "metric": "f1", "probe": "truecasing"}}
         rows = {**CONTENT["rows"], "crf": {"pretrain": ["objective=mlm"], "finetune": ["head=crf"], "columns": ["ner"]}}
