@@ -19,8 +19,13 @@ ORDER = ("mlm_nsp", "mlm", "mlm-batch", "mlm-bilstm", "mlm-cbow", "ltr", "ltr-bi
 def read(folder: Path) -> dict[str, Any]:
     rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
     result = json.loads((folder / "result.json").read_text())
-    name = folder.name.removeprefix("pretrain-").rsplit("-", 1)[0].split("-", 1)[1]
-    return {"name": name, "rows": [row for row in rows if row["split"] == "held_out"], "result": result}
+    model, name = folder.name.removeprefix("pretrain-").rsplit("-", 1)[0].split("-", 1)
+    return {"model": model, "name": name, "rows": [row for row in rows if row["split"] == "held_out"], "result": result}
+
+
+def label(run: dict[str, Any]) -> str:
+    name: str = run["name"].replace("-", " ")
+    return name if run["model"] == "tiny" else f"{run['model']} {name}"
 
 
 def is_masked(name: str) -> bool:
@@ -41,7 +46,7 @@ def table(runs: list[dict[str, Any]]) -> str:
         cells = [cell(held_out, length) for length in lengths]
         figures = cells + empty if is_masked(run["name"]) else empty + cells
         nsp = held_out[lengths[-1]].get("nsp_accuracy")
-        shown = [run["name"].replace("-", " "), *figures, "–" if nsp is None else f"{nsp:.1%}"]
+        shown = [label(run), *figures, "–" if nsp is None else f"{nsp:.1%}"]
         shown += [f"{run['result']['parameters']:,}", f"{run['result']['positions'] / 1e6:.1f}"]
         lines.append("| " + " | ".join(shown) + " |")
     unigram = [f"{run['result']['unigram_perplexity']:.1f}" for run in runs][:1]
@@ -66,7 +71,7 @@ def plot(runs: list[dict[str, Any]], path: Path) -> None:
                 points = [row for row in run["rows"] if row["length"] == length]
                 per_step = run["result"]["positions"] / run["result"]["steps"] / 1e6
                 x = [row["step"] * per_step for row in points]
-                axis.plot(x, [math.exp(row["language_loss"]) for row in points], marker=".", label=run["name"].replace("-", " "))
+                axis.plot(x, [math.exp(row["language_loss"]) for row in points], marker=".", label=label(run))
             axis.axhline(runs[0]["result"]["unigram_perplexity"], color="grey", linestyle="--", label="unigram")
             axis.set(yscale="log", title=f"{'masked words' if masked else 'next words'}, length {length}", ylabel="held-out perplexity")
             axis.legend(fontsize="small")
@@ -82,7 +87,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     runs = [read(result.parent) for result in sorted(arguments.runs.glob("pretrain-*/result.json"))]
-    runs.sort(key=lambda run: ORDER.index(run["name"]) if run["name"] in ORDER else len(ORDER))
+    runs.sort(key=lambda run: (run["model"] != "tiny", ORDER.index(run["name"]) if run["name"] in ORDER else len(ORDER)))
     print(table(runs))
     if arguments.plot:
         plot(runs, arguments.plot)
