@@ -103,9 +103,8 @@ class PretrainingData:
         sequences share a batch does not depend on the number of ranks. Where weights are parted every rank has as many batches, the last of
         which may not count.
         """
-        key = derive("validation", length)
-        sampler = self._sampler(self.held_out_documents, length, key, short_probability=0.0, weighted=False)
-        masker = Masker(self._store.vocabulary, self._config.masking, derive(int(key), "masking"))
+        sampler = self._validation_sampler(length)
+        masker = Masker(self._store.vocabulary, self._config.masking, derive(int(derive("validation", length)), "masking"))
         sequences = sampler.draw(0, min(self._config.validation.sequences, sampler.epoch_length))
         prediction = ordinary_only(self._predicting(sequences, masker), self._store.vocabulary)
         count, size = sequences.places.size, max(1, _VALIDATION_POSITIONS // length)
@@ -118,6 +117,14 @@ class PretrainingData:
         own = [batch(number) for number in range(*share_of(batches, self._rank, self._world))]
         missing = -(-batches // self._world) - len(own) if self._config.trainer.strategy == "fsdp" else 0
         return own + [replace(whole.part(0, 1).collate(whole.predicted, count, 0), counts=False) for _ in range(missing)]
+
+    def validation_sequences(self, length: int) -> tuple[int, int]:
+        """How many sequences the validation at a length reads, and how many there are in the documents that it reads of."""
+        there = self._validation_sampler(length).epoch_length
+        return min(self._config.validation.sequences, there), there
+
+    def _validation_sampler(self, length: int) -> SequenceSampler:
+        return self._sampler(self.held_out_documents, length, derive("validation", length), short_probability=0.0, weighted=False)
 
     def _group(self, stage: Stage, group: int) -> tuple[Sequences, Prediction]:
         """The global batches of as many steps as are made together; the latest are held, as steps mostly follow one another."""

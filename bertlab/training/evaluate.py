@@ -60,8 +60,9 @@ def evaluate(folder: Path, config: PretrainConfig, weights: Path | None = None) 
     """Evaluate the run in ``folder`` on ``config``'s corpus and print what comes out.
 
     ``config`` is the run's own, but for what is wanted otherwise: another corpus, other lengths, another device. Of the run's own corpus
-    the held-out documents are read, of another one all. The vocabulary is the run's. ``weights`` is a file of them that the run has kept;
-    without it the final ones are taken, or, of a run that is not finished, those of the newest saved state. Returns the figures by length.
+    the held-out documents are read, of another one all; of either ``validation.sequences`` sequences. The vocabulary is the run's.
+    ``weights`` is a file of them that the run has kept; without it the final ones are taken, or, of a run that is not finished, those of
+    the newest saved state. Returns the figures by length.
 
     Raises:
         UserError: the run has no weights yet, the corpus cannot be used, or it is not known what of it the run was not trained on.
@@ -94,14 +95,16 @@ def evaluate_model(
     store = prepare(config.corpus, replace(config.tokenizer, path=str(tokenizer)), config.paths, progress=config.trainer.progress, say=say)
     other = run is not None and _is_other_text(run, config, store)
     if other:
-        show(f"other text than this run was trained on: all its documents are read ({store.documents:,})")
+        show(f"other text than this run was trained on: all its documents count as held out ({store.documents:,})")
     objective, lengths, data = _evaluation(store, config, other)
     bf16 = config.trainer.precision == "bf16"
     figures = {}
     for length in lengths:
         context = torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
         figures[length] = held_out_figures(model, objective, data.validation_batches(length), context)
-        show(f"{'other text' if other else 'held out'}, length {length}: {in_words(figures[length])}")
+        read, there = data.validation_sequences(length)
+        part = f" ({read:,} of {there:,} sequences, as validation.sequences sets)" if read < there else ""
+        show(f"{'other text' if other else 'held out'}, length {length}{part}: {in_words(figures[length])}")
     show(_baseline_in_words(store, data, other))
     return figures
 

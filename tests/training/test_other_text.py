@@ -227,11 +227,24 @@ class TestEvaluate:
         new = on(config, path=write(tmp_path / "new", *(TEXT * (number + 1) for number in range(5))))
         figures = evaluate(run.path, new)
         out = capsys.readouterr().out
-        assert "other text than this run was trained on: all its documents are read (5)" in out
+        assert "other text than this run was trained on: all its documents count as held out (5)" in out
         assert "other text, length 24" in out
         assert "word frequencies of this text alone" in out
         assert "nsp_accuracy" in figures[24]
         assert figures != own
+
+    def test_how_much_of_the_text_is_read_is_told(
+        self, trained: tuple[RunFolder, PretrainConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        run, config = trained
+        new = on(config, path=write(tmp_path / "new", *(TEXT * (number + 5) for number in range(6))))
+        store = store_of(run, new)
+        there = sum(-(-int(size) // 21) for size in np.diff(store.document_offsets))  # [CLS], [SEP] and [SEP] have 3 of the 24 places
+        capsys.readouterr()
+        evaluate(run.path, new)
+        assert f"other text, length 24 (16 of {there:,} sequences, as validation.sequences sets): perplexity" in capsys.readouterr().out
+        evaluate(run.path, replace(new, validation=replace(config.validation, sequences=there)))
+        assert "other text, length 24: perplexity" in capsys.readouterr().out
 
     def test_next_sentences_are_left_out_of_a_single_document(
         self, trained: tuple[RunFolder, PretrainConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
