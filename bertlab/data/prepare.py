@@ -272,8 +272,11 @@ class Preparation:
 
     def _clean(self, folder: Path) -> None:
         """Remove what was kept for making the store in ``folder``."""
-        for kept in (*folder.parent.glob(f"{folder.name}.*.parts"), *self.cache.glob(f"tokenizers/{self.training_key}.*.texts")):
-            shutil.rmtree(kept, ignore_errors=True)
+        kept = list(folder.parent.glob(f"{folder.name}.*.parts"))
+        if self.tokenizer.path is None:  # else they are of another process that may be training a vocabulary just now
+            kept += self.cache.glob(f"tokenizers/{self.training_key}.*.texts")
+        for each in kept:
+            shutil.rmtree(each, ignore_errors=True)
 
     def work(self, title: str, task: Task, items: Sequence[Any], sizes: Sequence[int]) -> dict[int, Any]:
         """Do ``task`` with all ``items`` in processes, under a progress bar; returns the results by the items' numbers."""

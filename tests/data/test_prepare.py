@@ -168,6 +168,18 @@ def test_vocabulary_is_trained_on_the_corpus_and_kept(tmp_path: Path, monkeypatc
         run(corpus, TokenizerConfig(vocab_size=3), tmp_path / "cache")
 
 
+def test_what_is_read_for_a_vocabulary_is_deleted_by_who_trains_it_alone(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    (tmp_path / "text").write_text(prose(2_000), encoding="utf-8")
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"))
+    trained, given = TokenizerConfig(vocab_size=300), TokenizerConfig(vocab_size=300, path=vocab.path)
+    texts = Preparation(corpus, trained, PathsConfig(cache=str(tmp_path / "cache")), 1, False, print).text_of(0)
+    texts.parent.mkdir(parents=True)  # as another process leaves them while it trains
+    run(corpus, given, tmp_path / "cache")
+    assert texts.parent.is_dir()
+    run(corpus, trained, tmp_path / "cache")
+    assert not texts.parent.exists()
+
+
 def test_vocabulary_of_a_large_corpus_comes_of_a_bounded_sample(
     tmp_path: Path, large: CorpusConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
