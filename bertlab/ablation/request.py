@@ -196,6 +196,6 @@ def _value(words: Sequence[str], key: str) -> Any:
 def _number(text: str | None, flag: str) -> int | None:
     if text is None:
         return None
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise UserError(f"{flag} takes a whole number from 1, not {text!r}.")
     return int(text)

@@ -95,18 +95,16 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
     from bertlab.ablation.dry_run import announcement
     from bertlab.ablation.execute import Options, execute
     from bertlab.ablation.local_executor import local_executor
-    from bertlab.ablation.manifest import group_of, manifest_of, with_earlier_seeds, write_manifest
+    from bertlab.ablation.manifest import group_of, manifest_of
     from bertlab.ablation.words import key_of_word
     from bertlab.commands.report import show_tables
     from bertlab.overrides import text_of
 
-    manifests = []
-    for table in plan.tables:
-        manifest = manifest_of(plan, table, command)
-        manifests.append(with_earlier_seeds(request.runs, manifest))
-        if manifests[-1] is not manifest:
-            say(f"{table}: an earlier call ran more seeds, which its table keeps.")
-        write_manifest(request.runs, manifests[-1])
+    planned = [manifest_of(plan, table, command) for table in plan.tables]
+    manifests = _kept(planned, request.runs)
+    for manifest, kept in zip(planned, manifests, strict=True):
+        if kept is not manifest:
+            say(f"{manifest.table}: an earlier call ran more seeds, which its table keeps.")
     overrides = [word for word in request.settings.machine if key_of_word(word) not in ("paths.runs", "paths.cache")]
     config_dir = request.settings.config_dir
     flags = [] if config_dir is None else [f"--config-dir={config_dir}"]  # what the plan was composed with, runs are, too
@@ -117,9 +115,20 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
     if _wants_queue(request):
         return _queue(plan, request, options, manifests)
     outcome = execute(plan, request.runs, local_executor(request.jobs, devices=request.devices), options)
+    manifests = _kept(planned, request.runs)  # a call for fewer seeds, begun before any of these was done, has written over them
     if not outcome.stopped_by:
         show_tables(manifests, request.runs)
     return outcome.exit_code
+
+
+def _kept(planned: list[Manifest], runs: Path) -> list[Manifest]:
+    """The tables as they are kept for reports: with the runs of an earlier call that had more seeds."""
+    from bertlab.ablation.manifest import with_earlier_seeds, write_manifest
+
+    manifests = [with_earlier_seeds(runs, manifest) for manifest in planned]
+    for manifest in manifests:
+        write_manifest(runs, manifest)
+    return manifests
 
 
 def _queue(plan: Plan, request: Request, options: Options, manifests: list[Manifest]) -> int:

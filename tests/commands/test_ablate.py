@@ -9,6 +9,7 @@ from bertlab.ablation.dry_run import in_short
 from bertlab.ablation.execute import Options, Outcome
 from bertlab.ablation.executor import Assignment
 from bertlab.ablation.graph import Plan, Record
+from bertlab.ablation.manifest import find_manifests
 from bertlab.ablation.records import write_record
 from bertlab.ablation.request import parse_request
 from bertlab.ablation.runner import command_of
@@ -95,6 +96,7 @@ class TestRequest:
             (["init=x"], "of: ROW"),
             (["pretrain.scale=smoke"], "--scale"),  # the table would go on to call itself another
             (["--seeds", "0"], "--seeds takes a whole number"),
+            (["--seeds", "²"], "--seeds takes a whole number"),
             (["--jobs", "many"], "--jobs takes a whole number"),
             (["--budget", "flop"], "flops"),
             (["--launcher", "lokal"], "local"),
@@ -197,6 +199,19 @@ class TestCommand:
         for _ in range(2):
             run(words)
         assert said == ["bertlab: mine: 2 runs to do, 32 s of this machine, one run after the other; --dry-run lists them.\n", ""]
+
+    def test_its_seeds_stay_in_the_table_whatever_a_call_for_fewer_has_written_meanwhile(
+        self, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def overtaken(plan: Plan, runs: Path, executor: object, options: Options) -> Outcome:
+            if "seed=2" in " ".join(word for node in plan.nodes.values() for word in node.overrides):
+                run([*words, "--seeds", "1"])  # nothing of the second seed is done yet
+            return Outcome([], 15, 0.0)
+
+        monkeypatch.setattr("bertlab.ablation.execute.execute", overtaken)
+        run([*words, "--seeds", "2"])
+        (manifest,) = find_manifests(Path("runs"), [])
+        assert {len(cell.nodes) for cell in manifest.cells} == {2}
 
     def test_without_grid_it_says_what_it_does(self, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
         run([*words[1:], "--dry-run"])
