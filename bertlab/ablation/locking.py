@@ -68,8 +68,17 @@ class NodeLock:
 
 
 def is_locked(runs: Path, key: str) -> bool:
-    """Whether some process runs the node just now."""
-    if not lock_path(runs, key).exists():
+    """Whether some process runs the node just now. The folder may be one that this process cannot write to."""
+    import fcntl
+
+    try:
+        descriptor = os.open(lock_path(runs, key), os.O_RDONLY)
+    except FileNotFoundError:
         return False
-    with NodeLock(runs, key) as lock:
-        return not lock.acquire()
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

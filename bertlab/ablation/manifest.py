@@ -25,6 +25,7 @@ from bertlab.ablation.grid import Grid
 from bertlab.ablation.records import read_record
 from bertlab.errors import UserError, unknown
 from bertlab.files import write_json
+from bertlab.messages import warn
 from bertlab.training.identity import hash8
 
 T = TypeVar("T")
@@ -146,13 +147,23 @@ def read_manifest(path: Path) -> Manifest:
 def find_manifests(runs: Path, names: Sequence[str]) -> list[Manifest]:
     """The tables of these ``names`` (table5, or with its scale table5-laptop, or with the whole name of its file); without any, all.
 
+    One that cannot be read is told of and left out, unless it is named or the only one.
+
     Raises:
-        UserError: a name is none of those that there are.
+        UserError: a name is none of those that there are, or its table cannot be read.
     """
     paths = sorted(manifests_folder(runs).glob("*.json"))
     if not paths:
         raise UserError(f"There is no table in {runs}: bertlab ablate --grid makes one (or name another folder with paths.runs=DIR).")
-    manifests = [read_manifest(path) for path in paths]
+    manifests = []
+    for path in paths:
+        try:
+            manifests.append(read_manifest(path))
+        except UserError as error:
+            if len(paths) == 1 or set(names) & set(_called_by(path.stem)):
+                raise
+            if not names:
+                warn(str(error))
     if not names:
         return manifests
     known = {name for manifest in manifests for name in _called(manifest)}
@@ -164,6 +175,11 @@ def find_manifests(runs: Path, names: Sequence[str]) -> list[Manifest]:
 
 def _called(manifest: Manifest) -> tuple[str, str, str]:
     return manifest.table, f"{manifest.table}-{manifest.scale}", manifest.name
+
+
+def _called_by(name: str) -> tuple[str, str, str]:
+    """What a table is called whose file has this ``name``, as far as that tells it."""
+    return name.rsplit("-", 2)[0], name.rsplit("-", 1)[0], name
 
 
 def _without_seed(words: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """From manifests, records and run folders to what statistics are made of."""
 
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from fake_runs import STEPS, FakeTable, pretraining_identity
 from bertlab.ablation.collect import CellRun, collect, held_out_quantity, runs_of
 from bertlab.ablation.comparable import comparable
 from bertlab.ablation.grid import Row
-from bertlab.ablation.locking import NodeLock
+from bertlab.ablation.locking import NodeLock, is_locked
 from bertlab.ablation.manifest import find_manifests, manifests_folder, read_manifest, with_earlier_seeds, write_manifest
 from bertlab.ablation.report.build import report_of
 from bertlab.ablation.report.curves import amounts_until
@@ -75,6 +76,34 @@ def test_a_broken_manifest_is_one_sentence(tmp_path: Path) -> None:
     path.write_text(path.read_text()[:100])
     with pytest.raises(UserError, match="run bertlab ablate --grid again"):
         find_manifests(tmp_path, [])
+
+
+def test_a_broken_manifest_keeps_no_other_from_its_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = FakeTable(tmp_path).manifest()
+    path = write_manifest(tmp_path, manifest)
+    path.with_name("table8-laptop-01234567.json").write_text("{")
+    assert find_manifests(tmp_path, []) == [manifest]
+    assert "table8-laptop-01234567.json is no table's file" in capsys.readouterr().err
+    assert find_manifests(tmp_path, ["table5"]) == [manifest]
+    for name in ("table8", "table8-laptop", "table8-laptop-01234567"):
+        with pytest.raises(UserError, match="run bertlab ablate --grid again"):
+            find_manifests(tmp_path, [name])
+
+
+def test_a_locked_run_is_seen_in_a_folder_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with NodeLock(tmp_path, "a") as held, NodeLock(tmp_path, "b") as free:
+        assert held.acquire()
+        assert free.acquire()
+        free.release()
+        opened = os.open
+
+        def reading_alone(path: Path, flags: int, *rest: int) -> int:
+            if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+                raise PermissionError(path)
+            return opened(path, flags, *rest)
+
+        monkeypatch.setattr("bertlab.ablation.locking.os.open", reading_alone)
+        assert [is_locked(tmp_path, key) for key in ("a", "b", "c")] == [True, False, False]
 
 
 def test_values_and_examples_are_those_of_the_predictions(tmp_path: Path) -> None:
