@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -222,8 +223,11 @@ class GridReader(Values):
                 raise self.error(
                     where, f"{given}: give one for each" if points else f"{given}: a table without points has one number a cell"
                 )
-            return tuple(None if each is None else float(each) for each in value)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+            return tuple(self._single_number(each, where) for each in value)
+        return self._single_number(value, where)
+
+    def _single_number(self, value: Any, where: str) -> float | None:
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value)):
             raise self.error(where, f"takes a number, not {value!r}")
         return None if value is None else float(value)
 
@@ -242,7 +246,7 @@ class GridReader(Values):
 
     def _points(self, top: Mapping[str, Any]) -> tuple[float, ...]:
         value = top.get("points") or []
-        if not isinstance(value, list) or not all(isinstance(each, int | float) and 0 < each <= 1 for each in value):
+        if not isinstance(value, list) or not all(type(each) in (int, float) and 0 < each <= 1 for each in value):  # true is an int
             raise self.error("points", "takes a list of shares of the pre-training, each more than 0 and at most 1")
         if sorted(set(value)) != value:
             raise self.error("points", "go upwards, each once")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,7 +99,7 @@ class Values:
     def positive(self, found: Mapping[str, Any], key: str, where: str, default: float) -> float:
         """A number above 0."""
         value = found.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
             raise self.error(where, f"takes a number above 0, not {value!r}")
         return float(value)
 

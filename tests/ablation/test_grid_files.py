@@ -113,6 +113,10 @@ class TestMistakes:
             ({"seeds": {"vary": "finetune", "finetunings": 2}}, ["seeds.finetunings", "both"]),
             ({"points": [0.5, 0.1]}, ["points", "upwards"]),
             ({"points": [2]}, ["points", "shares"]),
+            ({"points": [0.5, True]}, ["points", "shares"]),
+            ({"published": {"one": {"mnli": float("nan")}}}, ["published.one.mnli", "takes a number, not nan"]),
+            ({"points": [1], "published": {"one": {"mnli": ["high"]}}}, ["published.one.mnli", "takes a number, not 'high'"]),
+            ({"rows": {"one": {"budget": float("inf")}}}, ["rows.one.budget", "takes a number above 0, not inf"]),
             ({"show": "median"}, ["show", "mean"]),
         ],
     )
