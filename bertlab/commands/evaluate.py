@@ -41,6 +41,8 @@ def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
         return _evaluate_folder(str(place), arguments)
     run_folder, weights = find_checkpoint(checkpoint, runs)
     folder = run_folder.path
+    if run_folder.task.is_file():  # its configuration is that of a fine-tuning
+        return _evaluate_folder(str(weights or folder), arguments)
     if run_folder.config_was_changed:
         warn(f"{run_folder.config} was changed after the run was finished, and is what is evaluated by; result.json has what was trained.")
 
@@ -60,10 +62,8 @@ def _evaluate(folder: Path, config: PretrainConfig, weights: Path | None) -> Non
 
 
 def _folder_of_model(checkpoint: str, runs: Path) -> Path | None:
-    """The folder that is meant, where it is no pre-training run: exported, imported, of the Hugging Face layout, or fine-tuned."""
+    """The folder that is meant, where it is no run: exported, imported, or of the Hugging Face layout."""
     for place in (Path(checkpoint).expanduser(), runs / checkpoint):
-        if (place / "task.json").is_file():
-            return place
         if (place / "config.yaml").is_file():
             return None
         if any((place / name).is_file() for name in ("architecture.json", "config.json", "bert_config.json")):

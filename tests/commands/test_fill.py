@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from written_runs import small_architecture, small_vocabulary, write_run
 
 from bertlab import cli
@@ -175,6 +176,15 @@ def test_evaluate_takes_folders(call: Call, tmp_path: Path) -> None:
     code, out, err = call("evaluate", "checkpoint=ours", *common, "validation.lengths=[16,32]")
     assert code == 0, err
     assert [line.split(" (")[0] for line in out.splitlines()[:2]] == ["held out, length 16", "held out, length 32"]
+    tuned = write_run(tmp_path / "runs" / "finetune-a-mrpc-0000000f", small_vocabulary(), small_architecture(small_vocabulary()))
+    (tuned / "config.yaml").write_text("task: {name: mrpc}\n")
+    (tuned / "task.json").write_text("{}")
+    weights = load_file(tuned / "model.safetensors")
+    save_file({f"bert.{name}": tensor for name, tensor in weights.items()}, tuned / "model.safetensors")
+    for name in (tuned.name, "0000000f", str(tuned), f"{tuned}/model.safetensors"):  # what it predicted it has unlearnt
+        code, _, err = call("evaluate", f"checkpoint={name}", *common)
+        assert code == 1
+        assert "finetune-a-mrpc-0000000f holds no language head" in err
     call("export", "00000001", "--to", "bare", "--as", "encoder")
     code, _, err = call("evaluate", "checkpoint=bare", *common)
     assert code == 1
