@@ -89,7 +89,7 @@ class SlurmCluster:
         return {**os.environ, "SLURM_CONF": str(self.configuration)}
 
     def start(self) -> None:
-        """Start the daemons, and wait until the node takes jobs."""
+        """Start the daemons, and wait until the nodes take jobs."""
         (self.folder / "state").mkdir()
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(128))
@@ -103,18 +103,35 @@ class SlurmCluster:
         self.wait_until(lambda: (self.folder / "munge.socket").exists())
         self._daemon("slurmctld", "-D", "-c", "-f", str(self.configuration))
         for node in NODES:
-            self._daemon("slurmd", "-D", "-c", "-N", node, "-f", str(self.configuration))
-        self.wait_until(
-            lambda: self.call("sinfo", "--noheader", "--partition=main", "--format=%t %D", check=False).split() == ["idle", "2"]
-        )
+            self._start_node(node)
+        self._wait_for_nodes()
+
+    def _start_node(self, node: str) -> None:
+        self.nodes[node] = self._daemon("slurmd", "-D", "-c", "-N", node, "-f", str(self.configuration))
+
+    def _wait_for_nodes(self) -> None:
+        listed = ("sinfo", "--noheader", "--partition=main", "--format=%t %D")
+        self.wait_until(lambda: self.call(*listed, check=False).split() == ["idle", "2"])
+
+    def lose_node(self, node: str) -> None:
+        """End a node's daemon without a word, and have SLURM miss it now and not in some minutes."""
+        self.nodes[node].kill()
+        self.nodes[node].wait()
+        self.call("scontrol", "update", f"nodename={node}", "state=down", "reason=lost")
+
+    def bring_back(self, node: str) -> None:
+        """Start it again, and wait until both nodes are free."""
+        self._start_node(node)
+        self.call("scontrol", "update", f"nodename={node}", "state=resume")
+        self._wait_for_nodes()
 
     def _daemon(self, name: str, *words: str) -> subprocess.Popen[bytes]:
         program = _program(name)
         assert program is not None
         with (self.folder / f"{name}.out").open("ab") as said:
-            self.processes.append(
-                subprocess.Popen([program, *words], stdout=said, stderr=said, env=self.environment, start_new_session=True)
-            )
+            process = subprocess.Popen([program, *words], stdout=said, stderr=said, env=self.environment, start_new_session=True)
+        self.processes.append(process)
+        return process
 
     def empty(self) -> None:
         """Cancel all jobs, and wait until they are gone."""
