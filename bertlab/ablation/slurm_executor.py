@@ -129,7 +129,8 @@ class SlurmExecutor:
         if (end := handle.element.end) is None and not self._is_gone(handle):
             return None
         # Its record was written on another machine. Reading the folder has a network file system look whether it is there.
-        os.listdir(self._runs / "grid")
+        with suppress(OSError):  # there is no folder where nothing has begun yet
+            os.listdir(self._runs / "grid")
         return 1 if end is None else end.code
 
     def _is_gone(self, handle: SlurmTask) -> bool:

@@ -18,6 +18,7 @@ _FIELDS = "%i|%T|%r|%j"  # id, state, reason, name
 # States from which a job does not come back by itself. COMPLETING, REQUEUED and the like are on their way to another one.
 _ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "BOOT_FAIL", "DEADLINE", "PREEMPTED", "REVOKED")
 _WAITING = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "CONFIGURING", "SUSPENDED", "STOPPED", "RESV_DEL_HOLD")
+_NEVER = "DependencyNeverSatisfied"  # of a job that waits for one that has failed; SLURM cancels it soon
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class JobState:
     @property
     def ended(self) -> bool:
         """Whether nothing more will come of it."""
-        return self.state in _ENDED
+        return self.state in _ENDED or self.reason == _NEVER
 
     @property
     def waits(self) -> bool:
