@@ -154,7 +154,7 @@ def _leave_process_group() -> None:
 
 @contextmanager
 def _as_a_command_of_its_own(words: list[str]) -> Iterator[None]:
-    """Make this process look as if it had been started for one job alone: Lightning starts the further ones by ``sys.argv``."""
+    """Make this process look as if it had been started for one job alone: further ones of a run are started by ``sys.argv``."""
     command, environment = sys.argv, {name: os.environ.get(name) for name in SET_BY_A_RUN}
     sys.argv = [command[0], *words]
     try:

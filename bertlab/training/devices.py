@@ -88,7 +88,10 @@ def check_memory(config: PretrainConfig) -> None:
 
     architecture = Architecture.of(config, config.tokenizer.vocab_size)
     stages = plan_training(config).stages
-    estimates = [memory_estimate(architecture, stage.length, sequences_at_once(config, stage.sequences)) for stage in stages]
+    again = config.trainer.checkpoint_activations
+    estimates = [
+        memory_estimate(architecture, stage.length, sequences_at_once(config, stage.sequences), recomputed=again) for stage in stages
+    ]
     needed = max(_on_a_machine(estimate, config.trainer) for estimate in estimates)
     there = psutil.virtual_memory().total
     if needed > there and device_kind(config.trainer) == "cpu":

@@ -260,6 +260,39 @@ def test_every_rank_has_as_many_micro_batches(store, sequences, world, micro):
     assert micro is None or largest <= micro
 
 
+@pytest.mark.parametrize("sequences", [10, 13, 24])
+def test_a_batch_is_cut_alike_by_ranks_and_by_micro_batches(store, sequences):
+    """Four ranks, two with two micro-batches each, and one with four have the same pieces, whose places tell their noise."""
+    cuts = []
+    for world, micro in ((4, None), (2, -(-sequences // 4)), (1, -(-sequences // 4))):
+        made = config(sequences=sequences, micro=micro)
+        pieces = [batch for rank in range(world) for batch in data(store, made, rank, world)[3].micro_batches]
+        cuts.append([(batch.place, batch.sequences, batch.tokens.tolist()) for batch in pieces])
+    assert cuts[0] == cuts[1] == cuts[2]
+    assert len(cuts[0]) == 4
+    places = [place for place, _, _ in cuts[0]]
+    assert places == [sum(count for _, count, _ in cuts[0][:number]) for number in range(4)]
+
+
+@pytest.mark.parametrize("world", [1, 2, 3, 7])
+def test_ranks_with_parts_of_the_weights_validate_as_many_batches_each(store, world):
+    made = config()
+    expected = validation(store, made)
+    made.trainer.strategy = "fsdp"
+    shares = [validation(store, made, rank=rank, world=world) for rank in range(world)]
+    assert {len(share) for share in shares} == {-(-len(expected) // world)}
+    counted = [batch for share in shares for batch in share if batch.counts]
+    assert joined(counted) == joined(expected)
+    assert [batch.place for batch in counted] == [batch.place for batch in expected] == list(range(len(expected)))
+
+
+def test_parted_weights_refuse_unequal_numbers_of_micro_batches(store):
+    made = config(sequences=7, micro=1)
+    made.trainer.strategy = "fsdp"
+    with pytest.raises(UserError, match="micro-batches of 1"):
+        data(store, made, 0, 2)
+
+
 def test_batch_norm_refuses_unequal_numbers_of_micro_batches(store):
     made = config(sequences=7, micro=1)
     assert [len(data(store, made, rank, 2)[0].micro_batches) for rank in range(2)] == [3, 4]

@@ -191,6 +191,17 @@ def test_ranks_and_micro_batches_part_the_step(kind: str, micro: int | None) -> 
             assert all(shares)
 
 
+def test_a_step_is_cut_alike_by_ranks_and_by_micro_batches() -> None:
+    inputs = inputs_of_kind("classification")
+    chosen = np.arange(inputs.examples)
+    micro, cuts = -(-inputs.examples // 4), []
+    for world in (4, 2, 1):
+        parts = [part for rank in range(world) for part in step_share(inputs, chosen, rank, world, micro)]
+        cuts.append([(part.place, part.examples.tolist()) for part in parts])
+    assert cuts[0] == cuts[1] == cuts[2]
+    assert [place for place, _ in cuts[0]] == [examples[0] for _, examples in cuts[0]]
+
+
 @settings(max_examples=100)
 @given(st.lists(st.lists(st.integers(2, 30), min_size=1, max_size=4), max_size=30), st.integers(1, 100), st.integers(1, 5))
 def test_evaluation_takes_every_example_once_whatever_the_ranks(sizes: list[list[int]], budget: int, world: int) -> None:

@@ -84,3 +84,25 @@ def test_what_is_no_number_is_null_in_the_file_and_never_hidden(tmp_path: Path) 
 def test_perplexity() -> None:
     assert perplexity(math.log(50)) == pytest.approx(50)
     assert perplexity(1e5) == math.inf
+
+
+@pytest.mark.parametrize(("saved_by", "world"), [(1, 1), (2, 2), (2, 1), (1, 2), (3, 2)])
+def test_sums_are_gone_on_with_by_another_number_of_ranks(saved_by: int, world: int) -> None:
+    """What was counted is counted once, and the mean norm of the updates is that of all."""
+    saved = []
+    for _ in range(saved_by):
+        sums = Sums()
+        sums.add({"predicted": torch.tensor(3.0)})
+        for norm in (2.0, 4.0):  # every rank counts every update
+            sums.add_update(torch.tensor(norm))
+        saved.append(sums.values)
+    total = torch.zeros_like(saved[0])
+    for rank in range(world):
+        sums = Sums()
+        sums.restore(torch.stack(saved), rank, world)
+        sums.add_update(torch.tensor(9.0))  # after going on
+        total += sums.values
+    total[-2:] /= world  # as ``take`` does over ranks
+    found = dict(zip(SUMS, total.tolist(), strict=True))
+    assert found["predicted"] == 3 * saved_by
+    assert (found["gradient_norm"], found["updates"]) == (15, 3)
