@@ -242,7 +242,6 @@ class _Planner:
                 table.rows[random] = replace(table.rows[name], row=Row(random, label, random=True), source=None)
                 shown[random] = table.rows[random].row
         table.grid = replace(table.grid, random=mapping, rows=shown)
-        table.notes += _unlike_random(table)
 
     # Fine-tunings
 
@@ -263,6 +262,7 @@ class _Planner:
             self.check_split(table, column, config, where)
             own = {key_of_word(word) for word in (*self.settings.machine, *_COMPOSED_WITH)}
             table.finetunings[name, column] = (config, tuple(word for word in words if key_of_word(word) not in own))
+        table.notes += _unlike_random(table)
 
     def check_split(self, table: _Table, column: str, config: FinetuneConfig, where: str) -> None:
         split = table.columns[column].split
@@ -535,13 +535,20 @@ def _unlike_random(table: _Table) -> list[str]:
         ours, theirs = table.rows[name], table.rows[random]
         if _model(ours.config) != _model(theirs.config):
             models.append(name)
-        if ours.row.finetune != theirs.row.finetune and ours.row.name != table.grid.baseline:
+        both = [column for column in table.columns if {(name, column), (random, column)} <= table.finetunings.keys()]
+        if any(_tuning(table, name, column) != _tuning(table, random, column) for column in both):
             tunings.append(name)
     parts = [f"{' and '.join(models)} with one of another architecture"] * bool(models)
     parts += [f"{' and '.join(tunings)} with one that is fine-tuned in another way"] * bool(tunings)
     if not parts:
         return []
     return [f"Random rows: compared are {'; '.join(parts)}. What lies between them need not come of the pre-training."]
+
+
+def _tuning(table: _Table, row: str, column: str) -> FinetuneConfig:
+    """How a row is fine-tuned, whatever its weights."""
+    config, _ = table.finetunings[row, column]
+    return replace(config, weights="")
 
 
 def _model(config: PretrainConfig) -> dict[str, Any]:

@@ -326,6 +326,22 @@ class TestNotes:
         assert "l1_h128_a2 and l4_h256_a4 with one of another architecture" in told("table6", paper)
         assert told("table8", paper) == ""
 
+    @pytest.mark.parametrize(
+        ("of_one", "of_two", "named"),
+        [
+            (["head=mean"], [], ["one"]),  # the baseline as well
+            (["head=mean"], ["head=linear"], ["one", "two"]),
+            (["head.dropout=0.1"], [], []),  # which it is anyway
+        ],
+    )
+    def test_rows_that_are_fine_tuned_otherwise_than_the_random_one(
+        self, settings: Settings, tmp_path: Path, of_one: list[str], of_two: list[str], named: list[str]
+    ) -> None:
+        rows = {"one": {"finetune": of_one}, "two": {"pretrain": ["masking=zero"], "finetune": of_two}}
+        found = plan([written(tmp_path, rows=rows)], settings).tables["mine"].notes
+        expected = [f"Random rows: compared are {' and '.join(named)} with one that is fine-tuned in another way."] if named else []
+        assert [note.split(" What lies")[0] for note in found if note.startswith("Random rows: ")] == expected
+
 
 class TestMeasures:
     def test_probes_stand_in_once_each(self, paper: Plan) -> None:
