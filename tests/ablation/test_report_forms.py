@@ -286,6 +286,28 @@ def test_columns_that_stand_in_have_the_mean_of_what_they_stand_for(tmp_path: Pa
     assert "stand in for the paper's" in next(note.text for note in found.notes if note.heading == "Agreement with the paper")
 
 
+def test_a_stand_in_is_compared_with_those_columns_that_all_rows_have_numbers_of(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.columns = {"mnli": replace(table.columns["mnli"], stands_for=("mnli", "mrpc"))}
+    table.published = {"bert": {"mnli": 84.4, "mrpc": 86.7}, "no_nsp": {"mnli": 83.9}, "ltr": {"mnli": 82.1}, "openai": {"mrpc": 82.3}}
+    table.rows["openai"] = Row("openai", "OpenAI GPT", published_only=True)
+    found = report_table(table.write(), tmp_path)
+    assert [found.cell(row, "mnli").published for row in ("bert", "no_nsp", "ltr", "openai")] == [84.4, 83.9, 82.1, None]
+    assert "paper, mnli: 84.4" in parsed(found).text
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]"])
+def test_a_configuration_that_cannot_be_read_costs_no_report(content: str, tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    for path in tmp_path.glob("finetune-fake-f-no_nsp-*/config.yaml"):
+        path.write_text(content)
+    (tmp_path / "finetune-fake-f-ltr-mnli-1" / "config.yaml").write_text(content)
+    found = report_table(manifest, tmp_path)
+    (setting,) = [setting for setting in found.settings if setting.key == "head.bilstm"]
+    assert setting.values == {"bert": "false", "ltr": "true", "random": "false"}  # of the left-to-right row another run tells it
+    assert "The configuration of finetune-fake-f-no_nsp-mnli-1 cannot be read" in note(found, "Remarks")
+
+
 def test_one_seed_gives_no_verdict_and_says_so(tmp_path: Path) -> None:
     found = report_table(FakeTable(tmp_path, seeds=1).write(), tmp_path)
     assert {cell.difference.verdict for cell in found.cells if cell.difference} == {"unresolved"}

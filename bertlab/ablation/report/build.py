@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -50,6 +50,8 @@ def report_of(collected: Collected) -> Report:
     cells = {(row.key, column.key): _cell(collected, found, row, column, column.unit == "%") for row in rows for column in columns}
     if manifest.grid.show == "deviation":
         cells = with_spread(cells, rows, columns, manifest.table)
+    settings, unread = settings_of(collected)
+    collected = replace(collected, remarks=(*collected.remarks, *unread))
     report = Report(
         name=manifest.name,
         table=manifest.table,
@@ -66,7 +68,7 @@ def report_of(collected: Collected) -> Report:
         ranks=tuple(model.RankLine(key, rank.rows, rank.kendall, rank.spearman, rank.kendall_p) for key, rank in found.ranks.items()),
         curves=curves_of(collected, columns, cells),
         learning=learning_curves(collected),
-        settings=settings_of(collected),
+        settings=settings,
         provenance=provenance_of(collected),
     )
     return replace(report, notes=notes_of(report, collected), gaps=gaps_of(report, collected))
@@ -98,7 +100,16 @@ def _column(collected: Collected, column: Column, point: float | None) -> Report
         task=column.task,
         point=point,
         stands_for=column.stands_for,
+        published_in=_published_in(collected.manifest, column),
     )
+
+
+def _published_in(manifest: Manifest, column: Column) -> tuple[str, ...]:
+    """The paper's columns that this one is compared with: itself, or of those that it stands in for the ones that all rows have."""
+    names = column.stands_for or (column.name,)
+    trained = [manifest.grid.published.get(row.name, {}) for row in manifest.grid.rows.values() if not row.published_only]
+    numbers = [found for found in trained if any(found.get(name) is not None for name in names)]
+    return tuple(name for name in names if all(found.get(name) is not None for found in numbers)) or names
 
 
 def _decimals(largest: float) -> int:
@@ -152,10 +163,9 @@ def _table(collected: Collected, columns: Sequence[ReportColumn]) -> Table:
 
 
 def published_of(manifest: Manifest, row: str, column: ReportColumn) -> Published | None:
-    """What the paper has for a cell; for a column that stands in for others, the mean of what it has for all of these."""
+    """What the paper has for a cell; for a column that stands in for others, the mean of what it has for these."""
     numbers = manifest.grid.published.get(row, {})
-    names = column.stands_for or (column.column,)
-    found = [_at(numbers.get(name), manifest.grid.points, column.point) for name in names]
+    found = [_at(numbers.get(name), manifest.grid.points, column.point) for name in column.published_in]
     present = [number for number in found if number is not None]
     if not present or len(present) < len(found):
         return None
@@ -255,8 +265,3 @@ def _times(value: float | None, factor: float) -> float | None:
 
 def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
-
-
-def cells_by_place(cells: Sequence[Cell]) -> Mapping[tuple[str, str], Cell]:
-    """Cells by row and column."""
-    return {(cell.row, cell.column): cell for cell in cells}

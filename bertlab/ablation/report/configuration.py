@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -16,13 +17,18 @@ _IRRELEVANT = ("seed", "checkpoint", "init", "paths", "logger", "trainer", "laun
 _STILL = ("trainer.precision",)  # of a section that is left out, what does change numbers
 
 
-def settings_of(collected: Collected) -> tuple[Setting, ...]:
-    """The keys that not all rows have alike, pretraining first. Only rows with a run that is done are told."""
-    return tuple(setting for kind in (PRETRAIN, FINETUNE) for setting in _settings(collected, kind))
+def settings_of(collected: Collected) -> tuple[tuple[Setting, ...], tuple[str, ...]]:
+    """The keys that not all rows have alike, pretraining first, and which configurations could not be read, as sentences.
+
+    Only rows with a run that is done, and whose configuration can be read, are told.
+    """
+    unread: dict[str, None] = {}
+    settings = tuple(setting for kind in (PRETRAIN, FINETUNE) for setting in _settings(collected, kind, unread))
+    return settings, tuple(unread)
 
 
-def _settings(collected: Collected, kind: str) -> Iterator[Setting]:
-    flat = {row: dict(_flat(config)) for row, config in _configurations(collected, kind).items()}
+def _settings(collected: Collected, kind: str, unread: dict[str, None]) -> Iterator[Setting]:
+    flat = {row: dict(_flat(config)) for row, config in _configurations(collected, kind, unread).items()}
     keys = sorted({key for config in flat.values() for key in config})
     for key in keys:
         values = {row: _shown(config.get(key)) for row, config in flat.items()}
@@ -30,15 +36,31 @@ def _settings(collected: Collected, kind: str) -> Iterator[Setting]:
             yield Setting(_OF[kind], key, values)
 
 
-def _configurations(collected: Collected, kind: str) -> dict[str, Any]:
+def _configurations(collected: Collected, kind: str, unread: dict[str, None]) -> dict[str, Any]:
     """By row, the configuration of its first run of a kind that is done. Fine-tunings are compared on the first column of all."""
     found: dict[str, Any] = {}
     for (row, _, _), runs in collected.cells.items():
         for run in runs:
             state = _of_kind(collected, run.key, kind)
             if row not in found and state is not None and not (kind == PRETRAIN and collected.manifest.grid.rows[row].random):
-                found[row] = yaml.load(state.folder.config.read_text(encoding="utf-8"), _LOADER) if state.folder else {}
+                assert state.folder is not None
+                config = _read(state.folder.config)
+                if config is None:
+                    unread[
+                        f"The configuration of {state.folder.name} cannot be read: how its row differs is told by another run, if any."
+                    ] = None
+                else:
+                    found[row] = config
     return found
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    """The content of a run's configuration; None where it is damaged."""
+    try:
+        config = yaml.load(path.read_text(encoding="utf-8"), _LOADER)
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return None
+    return config if isinstance(config, dict) else None
 
 
 def _of_kind(collected: Collected, key: str, kind: str) -> NodeState | None:

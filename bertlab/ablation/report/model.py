@@ -28,6 +28,7 @@ class ReportColumn:
     task: str | None = None
     point: float | None = None  # share of the pretraining
     stands_for: tuple[str, ...] = ()  # columns of the paper that this one stands in for
+    published_in: tuple[str, ...] = ()  # those of the paper's columns whose mean it is compared with
 
     @property
     def heading(self) -> str:

@@ -113,11 +113,11 @@ def spread_line(cell: Cell, column: ReportColumn) -> str | None:
 
 
 def published_line(cell: Cell, column: ReportColumn) -> str | None:
-    """``paper 84.4 (−0.5)``; of a column that stands in for others, with their names."""
+    """``paper 84.4 (−0.5)``; of a column that stands in for others, with the names of those that it is the mean of."""
     if cell.published is None:
         return None
     difference = "" if cell.published_difference is None else f" ({signed(cell.published_difference, _decimals(column))})"
-    what = f"paper, {'+'.join(column.stands_for)}:" if column.stands_for else "paper"
+    what = f"paper, {'+'.join(column.published_in)}:" if column.stands_for else "paper"
     return f"{what} {number(cell.published, _decimals(column))}{difference}"
 
 
