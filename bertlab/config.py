@@ -175,7 +175,10 @@ class CheckpointConfig:
 
 @dataclass
 class TrainerConfig:
-    """The machine's side of a run. Only ``precision`` can change a number beyond rounding and is part of a run's identity."""
+    """The machine's side of a run. Part of its identity are ``precision`` and ``compile``.
+
+    ``world`` cuts a batch into pieces, as ``batch.micro`` does: with dropout the noise follows the cut. The rest changes rounding only.
+    """
 
     accelerator: str = "auto"  # auto | cpu | gpu
     devices: int = 1  # of a node; each has a process of its own

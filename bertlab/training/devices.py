@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bertlab.config import PretrainConfig, TrainerConfig
 from bertlab.data.workers import available_cores
 from bertlab.errors import UserError
+from bertlab.finetune_config import FinetuneConfig
 from bertlab.messages import warn
 from bertlab.training.launched import process_rank, starter, take_place
 
@@ -63,7 +64,7 @@ def _warn_of_cores(trainer: TrainerConfig) -> None:
     """On a CPU a device is a process, and more of them than cores only wait for each other. What srun gives a task is not all there is."""
     if trainer.devices > (cores := available_cores()) and starter() == "bertlab" and process_rank() == 0:
         warn(
-            f"trainer.devices={trainer.devices} is more processes than there are cores ({cores}): the numbers are the same, and"
+            f"trainer.devices={trainer.devices} is more processes than there are cores ({cores}), which wait for each other:"
             f" {cores} would be as fast."
         )
 
@@ -72,6 +73,12 @@ def sequences_at_once(config: PretrainConfig, whole: int) -> int:
     """The sequences of a batch of ``whole`` that a device works on at once."""
     on_a_device = math.ceil(whole / config.trainer.world)
     return min(on_a_device, config.batch.micro or on_a_device)
+
+
+def examples_at_once(config: FinetuneConfig) -> int:
+    """The examples of a batch of fine-tuning that a device works on at once."""
+    on_a_device = math.ceil(config.tuning.batch / config.trainer.world)
+    return min(on_a_device, config.tuning.micro or on_a_device)
 
 
 def check_memory(config: PretrainConfig) -> None:

@@ -11,7 +11,7 @@ from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.finetune_config import FinetuneConfig
-from bertlab.training.devices import check_devices
+from bertlab.training.devices import check_devices, examples_at_once
 from bertlab.training.finetune_identity import finetune_folder_of, finetuning_identity
 from bertlab.training.identity import Identity, hash8, write_identity
 from bertlab.training.launched import process_rank
@@ -64,10 +64,14 @@ def finetune(config: FinetuneConfig) -> Path:
 
 
 def _at_once(ingredients: Ingredients) -> AtOnce:
-    tuning, norm = ingredients.config.tuning, ingredients.pretrained.architecture.norm
-    on_a_device = -(-tuning.batch // ingredients.config.trainer.world)
-    count = min(on_a_device, tuning.micro or on_a_device)
-    return AtOnce("tuning.micro", count, "examples", norm == "batch", "a smaller checkpoint or a shorter task.max_length")
+    norm = ingredients.pretrained.architecture.norm
+    return AtOnce(
+        "tuning.micro",
+        examples_at_once(ingredients.config),
+        "examples",
+        norm == "batch",
+        "a smaller checkpoint or a shorter task.max_length",
+    )
 
 
 def prepare_ingredients(config: FinetuneConfig) -> Ingredients:

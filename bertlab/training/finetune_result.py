@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bertlab.tasks.baseline import constant_predictions
 from bertlab.tasks.metrics import degeneracy, metrics_of
 from bertlab.tasks.predictions import evaluated_fingerprint
+from bertlab.training.devices import examples_at_once
 from bertlab.training.predicting import Judged, figures
 from bertlab.training.progress import duration
 from bertlab.training.throughput import facts
@@ -55,6 +56,7 @@ def make_result(
             "left_out": ingredients.task.left_out,
             "notes": data.notes,
         },
+        "cut": {"devices": config.trainer.world, "examples": examples_at_once(config)},  # the noise of dropout follows it
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "tokens": bookkeeping.speed.total.tokens,
         **facts(bookkeeping.speed),

@@ -2,8 +2,10 @@
 
 Two configurations that mean the same training have one identity however they were written: the size by name or by its layers, a
 budget in steps or in tokens, 12e6 or 12000000, a masking rate that the objective does not use. Left out is what only says where,
-how fast and how visibly: logger, paths, launcher, devices, micro-batches (except under batch normalisation, whose statistics
-they define), how often a run logs, evaluates and saves. The corpus counts by its content, not by its path.
+how fast and how visibly: logger, paths, launcher, how often a run logs, evaluates and saves. Left out too is how a batch is cut, by devices
+and micro-batches (except under batch normalisation, whose statistics they define): with dropout the noise follows the cut, but what it is
+drawn from is the same, and a run can go on with fewer devices or less memory. result.json records it. The corpus counts by its content,
+not by its path.
 """
 
 from __future__ import annotations

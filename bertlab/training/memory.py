@@ -59,7 +59,7 @@ def _memory_ran_out(error: BaseException) -> str | None:
 def _what_to_lower(at_once: AtOnce) -> str:
     if at_once.count > 1 and not at_once.changes_result:
         return (
-            f"{at_once.key}={at_once.count // 2} halves the {at_once.what} that a device works on at once, changes nothing but the speed,"
-            f" and goes on from the last saved state; or choose {at_once.otherwise}."
+            f"{at_once.key}={at_once.count // 2} halves the {at_once.what} that a device works on at once, changes nothing but the speed"
+            f" and the noise of dropout, and goes on from the last saved state; or choose {at_once.otherwise}."
         )
     return f"choose {at_once.otherwise}."

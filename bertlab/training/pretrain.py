@@ -289,7 +289,8 @@ def _result(ingredients: Ingredients, run: RunFolder, data: PretrainingData, boo
 
     baseline = unigram_baseline(ingredients.store, data.training_documents, data.held_out_documents)
     last = [row for row in read_rows(run.metrics) if row["step"] == bookkeeping.step and row["split"] == "held_out"]
-    fed = bookkeeping.speed.total
+    fed, world = bookkeeping.speed.total, ingredients.config.trainer.world
+    at_once = [sequences_at_once(ingredients.config, stage.sequences) for stage in ingredients.plan.stages]
     return {
         "id": run.name,
         "identity": ingredients.identity,
@@ -297,6 +298,7 @@ def _result(ingredients: Ingredients, run: RunFolder, data: PretrainingData, boo
         "steps": bookkeeping.step,
         "positions": fed.positions,
         "tokens": fed.tokens,
+        "cut": {"devices": world, "sequences": at_once},  # of a micro-batch in each stage: the noise of dropout follows it
         "parameters": parameter_table(ingredients.architecture).total,
         "held_out": {str(row["length"]): {key: row[key] for key in row if key not in ("step", "split", "length")} for row in last},
         "unigram_perplexity": baseline.perplexity,

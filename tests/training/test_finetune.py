@@ -65,6 +65,7 @@ def test_a_task_is_learnt_and_everything_about_it_is_told(tmp_path: Path, tasks:
     assert result["data"]["examples"] == {"train": 45, "dev": 20}
     assert result["data"]["notes"] == read_task(config, ["dev"]).data.notes
     assert result["recipe"]["steps"] == 90
+    assert result["cut"] == {"devices": 1, "examples": 8}
     rows = [row for row in read_rows(run.metrics) if row["split"] == "dev"]
     assert [row["epoch"] for row in rows] == list(range(1, 16))
     assert result["value"] == max(row["accuracy"] for row in rows)

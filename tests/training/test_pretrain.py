@@ -53,7 +53,7 @@ def perplexity_by_hand(model: Bert, batches: list[Batch]) -> tuple[float, float]
 
 @pytest.mark.parametrize("objective", ["mlm_nsp", "ltr"])
 def test_a_run_s_folder(objective: str, make_config: MakeConfig, capsys: pytest.CaptureFixture[str]) -> None:
-    config = make_config(**{"objective.kind": objective, "model.dropout": 0.3})
+    config = make_config(**{"objective.kind": objective, "model.dropout": 0.3, "batch.micro": 5})
     folder = RunFolder(pretrain(config))
     result = json.loads(folder.result.read_text())
     rows = read_rows(folder.metrics)
@@ -63,6 +63,7 @@ def test_a_run_s_folder(objective: str, make_config: MakeConfig, capsys: pytest.
     # The update of row s is the (s - 1)th counted from 0: 3 of 30 steps are warm-up.
     assert [row["lr"] for row in training] == pytest.approx([1e-3 * (1 - (row["step"] - 1) / 30) for row in training])
     assert result["steps"] == 30
+    assert result["cut"] == {"devices": 1, "sequences": [5]}
     assert result["positions"] == 30 * 8 * 24
     expected, accuracy = perplexity_by_hand(load_model(folder), held_out_batches(config, 24))
     last = rows[-1]
