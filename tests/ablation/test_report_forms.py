@@ -259,6 +259,21 @@ def test_what_a_difference_leaves_out_is_said_under_the_table(tmp_path: Path) ->
     assert note(report_table(FakeTable(whole).write(), whole), "Of some comparisons") == ""
 
 
+def test_numbers_of_the_split_that_weights_were_chosen_on_are_told(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.columns["other"] = replace(table.columns["mnli"], name="other", label="Other", split="dev_mismatched")
+    table.skills |= {(row, "other"): 0.7 for row in table.rows}
+    manifest = table.write()
+    assert note(report_table(manifest, tmp_path), "Selection") == ""
+    for select, told in (("last", ""), ("best", "Of MNLI and MRPC each run's best weights were chosen")):
+        for path in tmp_path.glob("finetune-fake-f-*/result.json"):
+            result = json.loads(path.read_text()) | {"recipe": {"select": select}}
+            result["metrics"]["dev_mismatched"] = result["metrics"]["dev"]
+            path.write_text(json.dumps(result))
+        assert note(report_table(manifest, tmp_path), "Selection").startswith(told)
+        assert bool(note(report_table(manifest, tmp_path), "Selection")) == bool(told)
+
+
 def test_which_luck_intervals_cover_is_said_of_each_column(tmp_path: Path) -> None:
     manifest = FakeTable(tmp_path).write()
     told = note(report_table(manifest, tmp_path), "Statistics")

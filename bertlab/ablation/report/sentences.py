@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bertlab.ablation.collect import Collected
+from bertlab.ablation.collect import DONE, Collected
 from bertlab.ablation.report import model
 from bertlab.ablation.report.model import Cell, Difference, Note, Report, ReportColumn
 from bertlab.ablation.report.words import count, difference_text, listed, number, probability, signed
@@ -33,6 +33,7 @@ def notes_of(report: Report, collected: Collected) -> tuple[Note, ...]:
             Note("Scale", _scale(report)),
             *_of_the_plan(collected),
             _statistics(report),
+            Note("Selection", _selection(report, collected)),
             _seeds(report),
             Note("Remarks", " ".join(collected.remarks)),
         )
@@ -100,6 +101,23 @@ def _statistics(report: Report) -> Note:
             f"Verdicts hold at {_ALPHA:.0%} after Holm's correction over {count(len(judged), 'comparison')}; intervals are uncorrected."
         )
     return Note("Statistics", " ".join(parts))
+
+
+def _selection(report: Report, collected: Collected) -> str:
+    """Which columns are of the split by which the best weights of each run were chosen."""
+    chosen: dict[str, None] = {}
+    for (_, name, _), runs in collected.cells.items():
+        split = collected.manifest.grid.columns[name].split
+        results = [collected.nodes[run.key].result for run in runs if run.status == DONE]
+        for result in results:
+            if result is not None and result.get("recipe", {}).get("select") == "best" and split in (None, result["split"]):
+                chosen |= {column.label: None for column in report.columns if column.column == name}
+    if not chosen:
+        return ""
+    return (
+        f"Of {listed(list(chosen))} each run's best weights were chosen on the examples that are reported (tuning.select=best): values are"
+        " a little higher than on others, in all rows alike."
+    )
 
 
 def _covered(report: Report) -> str:
