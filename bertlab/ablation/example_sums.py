@@ -7,7 +7,7 @@ entities for tagging. Drawing examples again only changes how often each row of 
 Two metrics are resampled approximately. The ranks in Spearman's correlation depend on all examples at once; its moments are linear in
 how often each example is counted up to terms of the order 1 / E, and it is that linear part which is summed (Hoeffding's projection: an
 example counts for its own ranks and for what it does to the ranks of others). SQuAD's ``best_`` metrics choose a threshold on all
-examples: it is chosen once and kept.
+examples: it is chosen once and kept, with which of the questions at the threshold itself are answered.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from bertlab.errors import unknown
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.examples import Prediction
 from bertlab.tasks.metrics import ExampleScores, example_scores, mean_ranks, metrics_of_scores
-from bertlab.tasks.squad_metrics import thresholded
+from bertlab.tasks.squad_metrics import at_best_cut
 
 Floats = NDArray[np.float64]
 Formula = Callable[[Floats], Floats]  # totals (..., K) → metric (...)
@@ -187,18 +187,9 @@ def _span_sums(metric: str, scores: ExampleScores, labels: Sequence[str]) -> _Su
     if metric == name:
         return mean, _shares(values)
     if metric == f"best_{name}" and "null" in scores:
-        return mean, _shares(_at_the_best_threshold(scores[f"answered_{name}"], scores))
+        return mean, _shares(at_best_cut(scores[f"answered_{name}"], scores["has_answer"], scores["says_something"], scores["null"]))
     part = has_answer if metric == f"has_answer_{name}" else ~has_answer
     return share, np.stack([values * part, part], axis=1)
-
-
-def _at_the_best_threshold(values: Floats, scores: ExampleScores) -> Floats:
-    from bertlab.tasks.squad_metrics import best_thresholds
-
-    found = best_thresholds({"it": values}, scores["has_answer"], scores["says_something"], scores["null"])
-    everything = np.where(scores["has_answer"], 0.0, 1.0)  # "no answer" to every question
-    chosen = thresholded(values, scores["has_answer"], scores["null"], found["best_it_threshold"])
-    return everything if np.isclose(everything.mean(), found["best_it"]) and not np.isclose(chosen.mean(), found["best_it"]) else chosen
 
 
 _SUMS: dict[str, Callable[[str, ExampleScores, Sequence[str]], _Sums]] = {

@@ -82,12 +82,34 @@ def best_thresholds(
         ``best_NAME`` and ``best_NAME_threshold`` of each metric: the largest ``null`` for which the prediction is still given; 0 where it
         is best to say "no answer" to every question, as the official script has it.
     """
-    order = np.argsort(null, kind="stable")
     found = {}
     for name, values in scores.items():
-        gains = np.where(has_answer, values, -says_something.astype(np.float64))[order]
-        totals = np.cumsum(np.concatenate([[float((~has_answer).sum())], gains]))  # in the official script's order of addition
-        best = int(np.argmax(totals))  # the first of several
-        found[f"best_{name}"] = float(totals[best]) / len(null)
-        found[f"best_{name}_threshold"] = float(null[order[best - 1]]) if best else 0.0
+        given, best = _best_cut(_gains(values, has_answer, says_something), has_answer, null)
+        found[f"best_{name}"] = best / len(null)
+        found[f"best_{name}_threshold"] = float(null[given[-1]]) if given.size else 0.0
     return found
+
+
+def at_best_cut(values: Floats, has_answer: NDArray[np.bool_], says_something: NDArray[np.bool_], null: Floats) -> Floats:
+    """What each question (E,) adds to ``best_NAME`` of ``best_thresholds``, of which this is the mean.
+
+    Of questions with equal ``null`` the official script may answer some and others not, which no threshold says.
+    """
+    gains = _gains(values, has_answer, says_something)
+    given, _ = _best_cut(gains, has_answer, null)
+    found = (~has_answer).astype(np.float64)
+    found[given] += gains[given]
+    return found
+
+
+def _gains(values: Floats, has_answer: NDArray[np.bool_], says_something: NDArray[np.bool_]) -> Floats:
+    """What it adds to a metric's sum that a question's prediction is given, instead of "no answer", (E,)."""
+    return np.where(has_answer, values, -says_something.astype(np.float64))
+
+
+def _best_cut(gains: Floats, has_answer: NDArray[np.bool_], null: Floats) -> tuple[NDArray[np.int64], float]:
+    """Which questions' predictions are best given, by ascending ``null``, and the metric's sum then."""
+    order = np.argsort(null, kind="stable")
+    totals = np.cumsum(np.concatenate([[float((~has_answer).sum())], gains[order]]))  # in the official script's order of addition
+    best = int(np.argmax(totals))  # the first of several
+    return order[:best], float(totals[best])

@@ -100,6 +100,18 @@ def at_threshold(task: TaskConfig, predictions: list[Prediction], metric: str, t
     return thresholded(scores[f"answered_{metric}"], scores["has_answer"], scores["null"], threshold)
 
 
+@pytest.mark.parametrize("metric", ["best_exact", "best_f1"])
+def test_questions_of_equal_scores_may_be_parted_by_the_best_cut(metric: str) -> None:
+    """The official script answers the first of these three and not the others: two are right, and no threshold says so."""
+    task = TaskConfig(kind="span", no_answer=True)
+    rows = [("cat", ["cat"]), ("dog", ["cow"]), ("hen", [])]
+    predictions = [Prediction(str(number), text, gold, [0.0], text) for number, (text, gold) in enumerate(rows)]
+    sums = example_sums(task, metric, predictions, [])
+    assert metrics_of(task, predictions, [])[metric] == pytest.approx(2 / 3)
+    assert sums.value() == pytest.approx(2 / 3)
+    np.testing.assert_allclose(sums.rows[:, 0] * 3, [1, 0, 1])
+
+
 def test_spearman_s_error_falls_as_one_over_the_examples() -> None:
     for count in (200, 2000):
         random = np.random.default_rng(count)
