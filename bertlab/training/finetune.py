@@ -186,6 +186,7 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
     workers = config.trainer.workers if config.trainer.workers is not None else (4 if on_gpu else 0)
     loader = TaskLoader(steps, first, total, workers=workers, pinned=on_gpu)
     bookkeeping = FinetuneBookkeeping(_surroundings(ingredients, run, splits, loader, steps_per_epoch, state))
+    del state  # which the bookkeeping lets go of when the model has it
     trainer = lightning_trainer(config.trainer, device_kind, bookkeeping, find_unused=config.tuning.gradual)
     with bad_ends_told(run, bookkeeping):
         fit(trainer, module, loader, bookkeeping)

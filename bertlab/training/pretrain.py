@@ -168,6 +168,7 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
     _announce(ingredients, run, model, state)
     loader = _loader(config, plan, data, module, state, on_gpu=device_kind == "gpu")
     bookkeeping = PretrainBookkeeping(_surroundings(ingredients, run, data, loader, state))
+    del state  # which the bookkeeping lets go of when the model has it
     trainer = lightning_trainer(config.trainer, device_kind, bookkeeping)
     with bad_ends_told(run, bookkeeping):
         fit(trainer, module, loader, bookkeeping)
@@ -196,6 +197,7 @@ def _start_from(model: Bert, pretrained: Pretrained) -> None:
     from bertlab.interop.initial import start_from
 
     new = start_from(model, pretrained)
+    pretrained.bert.to("meta")  # its weights are the model's now, and need not be in memory twice
     if process_rank() == 0:
         say(f"The weights are those of {pretrained.name}{', with a new ' + ' and a new '.join(new) if new else ''}.")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from torch import Tensor
 
+from bertlab.training import checkpoints
 from bertlab.training.bookkeeping import Bookkeeping
 
 
@@ -18,6 +22,27 @@ def change(config: object, changes: Mapping[str, object]) -> None:
         for part in path:
             holder = getattr(holder, part)
         setattr(holder, name, value)
+
+
+def weights_held_in_training(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """For each step that is logged from now on, how many tensors of the loaded state's weights are still in memory."""
+    loaded: list[weakref.ref[Tensor]] = []
+    held: list[int] = []
+    load, count = checkpoints.load_newest, Bookkeeping._log
+
+    def loading(*arguments: Any, **options: Any) -> checkpoints.State | None:
+        state = load(*arguments, **options)
+        loaded.extend(weakref.ref(tensor) for tensor in (state or {"weights": {}})["weights"].values())
+        return state
+
+    def counting(self: Bookkeeping, *arguments: Any) -> None:
+        gc.collect()
+        held.append(sum(each() is not None for each in loaded))
+        count(self, *arguments)
+
+    monkeypatch.setattr(checkpoints, "load_newest", loading)
+    monkeypatch.setattr(Bookkeeping, "_log", counting)
+    return held
 
 
 class Killed(Exception):

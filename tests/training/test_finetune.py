@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from changing import Killed, stop_at
+from changing import Killed, stop_at, weights_held_in_training
 from finetune_toys import KINDS, make_finetuning, write_checkpoint, write_task
 from safetensors.torch import load_file
 
@@ -93,6 +93,20 @@ def test_the_utilisation_is_that_of_training_everything(
     config = make_finetuning(tmp_path, tasks["classification"], checkpoint, **{"tuning.epochs": 1.0, **changes})
     result = result_of(RunFolder(finetune(config)))
     assert (result["mfu"] is not None) == counted
+
+
+def test_a_state_that_is_gone_on_from_is_in_memory_once(
+    tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = make_finetuning(tmp_path, tasks["classification"], checkpoint, **{"trainer.log_every": 1, "checkpointing.every": 2})
+    with monkeypatch.context() as patch:
+        stop_at(2, Killed(), patch)
+        with pytest.raises(Killed):
+            finetune(config)
+    held = weights_held_in_training(monkeypatch)
+    finetune(config)
+    assert held
+    assert not any(held)
 
 
 def test_a_finished_run_is_left_alone(

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from changing import Killed, stop_at
+from changing import Killed, stop_at, weights_held_in_training
 from conftest import MakeConfig
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from safetensors.torch import load_file
@@ -177,6 +177,22 @@ def test_other_choices_resume_to_the_same_bytes(
     assert resumed.metrics.read_bytes() == whole.metrics.read_bytes()
     assert resumed.weights.read_bytes() == whole.weights.read_bytes()
     assert read_rows(resumed.metrics)[-1]["perplexity"] > 1
+
+
+def test_weights_that_are_gone_on_from_are_in_memory_once(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = RunFolder(pretrain(make_config(**{"budget.steps": 1})))
+    config = make_config(**{"init": str(first.path), "tokenizer.path": str(first.tokenizer), "trainer.log_every": 1})
+    ingredients = prepare_ingredients(config)
+    _build_model(ingredients, "cpu")
+    assert ingredients.pretrained is not None
+    assert all(parameter.is_meta for parameter in ingredients.pretrained.bert.parameters())
+    with monkeypatch.context() as patch:
+        stop_at(3, Killed(), patch)
+        with pytest.raises(Killed):
+            pretrain(config)
+    held = weights_held_in_training(monkeypatch)
+    pretrain(config)
+    assert held == [0] * 27
 
 
 class Mirror:
