@@ -199,13 +199,15 @@ def _check_batch(config: PretrainConfig) -> None:
 def _sequences_by_stage(config: PretrainConfig) -> list[tuple[str, int]]:
     """The sequences of a batch in every stage, with the key that says so."""
     batch = config.batch
-    found = []
+    found = {} if config.lengths.stages else {"batch.sequences": batch.sequences}
     for index, stage in enumerate(config.lengths.stages):
         if stage.sequences is not None:
-            found.append((f"lengths.stages.{index}.sequences", stage.sequences))
+            found[f"lengths.stages.{index}.sequences"] = stage.sequences
         elif config.lengths.keep_tokens:
-            found.append((f"batch.sequences * batch.length / {stage.length}", max(1, round(batch.sequences * batch.length / stage.length))))
-    return found or [("batch.sequences", batch.sequences)]
+            found[f"batch.sequences * batch.length / {stage.length}"] = max(1, round(batch.sequences * batch.length / stage.length))
+        else:
+            found["batch.sequences"] = batch.sequences
+    return list(found.items())
 
 
 def _check_budget(config: PretrainConfig) -> None:

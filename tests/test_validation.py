@@ -77,6 +77,10 @@ def test_the_schema_with_a_budget_is_valid_and_gives_no_warning() -> None:
         ),
         ({"lengths__stages": stages((1.0, 0))}, ["lengths.stages.0.length=0", "at least 5"]),
         ({"trainer__devices": 4, "batch__sequences": 3}, ["batch.sequences", "3 sequences", "trainer.devices=4"]),
+        (
+            {"trainer__devices": 4, "batch__sequences": 3, "lengths__stages": [StageConfig(0.5, 64, 8), StageConfig(0.5, 128)]},
+            ["batch.sequences gives 3 sequences", "trainer.devices=4"],
+        ),
         ({"trainer__devices": 4, "trainer__nodes": 2, "batch__sequences": 7}, ["7 sequences", "trainer.devices=4 on trainer.nodes=2"]),
         ({"trainer__strategy": "fdsp"}, ["trainer.strategy", "fsdp"]),
         ({"trainer__strategy": "fsdp", "trainer__compile": True}, ["trainer.compile", "trainer.strategy=fsdp"]),
