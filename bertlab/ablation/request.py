@@ -52,7 +52,7 @@ class Request:
     launching: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by the kind of run: words of the section ``launcher``
     resubmit: bool = False
     jobs: int | None = None
-    devices: int = 1  # that one run takes
+    devices: int = 1  # that one run takes, of the kind that takes more
     dry_run: bool = False
     help: bool = False
     said_grid: bool = True  # whether --grid was there
@@ -108,7 +108,7 @@ def parse_request(arguments: Sequence[str]) -> Request:
         launching=words.launching,
         resubmit=parsed.resubmit,
         jobs=_number(parsed.jobs, "--jobs"),
-        devices=int(_value(words.pretrain, "trainer.devices") or 1),
+        devices=max(int(_value(stage, "trainer.devices") or 1) for stage in (words.pretrain, words.finetune)),
         dry_run=parsed.dry_run,
         said_grid=parsed.grid,
     )

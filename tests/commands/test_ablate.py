@@ -75,6 +75,18 @@ class TestRequest:
         assert (request.settings.scale, request.settings.budget, request.launcher) == ("smoke", "flops", "slurm")
         assert parse_request(["budget.tokens=1e6"]).settings.pretrain == ("budget.tokens=1e6",)
 
+    @pytest.mark.parametrize(
+        ("words", "devices"),
+        [
+            ([], 1),
+            (["trainer.devices=2"], 2),
+            (["finetune.trainer.devices=4"], 4),
+            (["pretrain.trainer.devices=3", "finetune.trainer.devices=2"], 3),
+        ],
+    )
+    def test_devices_are_those_of_the_kind_of_run_that_takes_more(self, words: list[str], devices: int) -> None:
+        assert parse_request(words).devices == devices
+
     def test_places(self) -> None:
         request = parse_request(['paths.runs="a b"', "paths.cache=c"])
         assert (request.runs, request.cache) == (Path("a b"), "c")
