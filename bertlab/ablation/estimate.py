@@ -115,15 +115,23 @@ def _minutes(node: Node) -> float | None:
 
 def _measured(runs: Path, kind: str) -> Iterable[float]:
     """FLOPs a second of the newest finished runs of a kind."""
-    found = sorted(runs.glob(f"{kind}-*/result.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+    found = sorted(runs.glob(f"{kind}-*/result.json"), key=_modified, reverse=True)
     for path in found[:_MOST_RUNS]:
         try:
             result = json.loads(path.read_text(encoding="utf-8"))
-            flops = _flops(result, kind)
-        except (OSError, ValueError, KeyError, TypeError):
+            flops, seconds = _flops(result, kind), float(result["seconds"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, IndexError, ArithmeticError):
             continue  # of another version, or damaged
-        if flops > 0 and result["seconds"] > 0:
-            yield flops / result["seconds"]
+        if flops > 0 and seconds > 0:
+            yield flops / seconds
+
+
+def _modified(path: Path) -> float:
+    """When a file was written; long ago where it has just been deleted."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def _flops(result: Mapping[str, Any], kind: str) -> float:

@@ -72,6 +72,26 @@ class TestTimes:
         assert known.seconds[PRETRAINED.key] == pytest.approx(START_SECONDS + 1e12 / rate)
         assert "earlier runs" in known.basis
 
+    @pytest.mark.parametrize(
+        "content",
+        [
+            "[1]",
+            "{}",
+            '{"identity": []}',
+            '{"identity": {"architecture": 1}}',
+            '{"identity": {"architecture": {}}, "tokens": 9, "seconds": "x"}',
+        ],
+    )
+    def test_results_that_tell_no_rate_are_passed_over(self, tmp_path: Path, content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        for kind in ("pretrain", "finetune"):
+            (tmp_path / f"{kind}-x").mkdir()
+            (tmp_path / f"{kind}-x" / "result.json").write_text(content)
+        found = Path.glob
+        gone = tmp_path / "pretrain-gone" / "result.json"  # deleted since it was listed
+        monkeypatch.setattr(Path, "glob", lambda self, pattern: [gone, *found(self, pattern)])
+        plan = Plan({node.key: replace(node, overrides=("trainer=cpu",)) for node in (PRETRAINED, TUNED)})
+        assert "earlier runs" not in estimate(plan, tmp_path).basis
+
     def test_minutes_take_minutes(self, tmp_path: Path) -> None:
         node = replace(PRETRAINED, overrides=("budget.minutes=3",), flops=0.0)
         assert estimate(Plan({node.key: node}), tmp_path).seconds[node.key] == 180 + START_SECONDS
