@@ -12,6 +12,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from bertlab.config import CorpusConfig, PathsConfig, PretrainConfig, TokenizerConfig
@@ -120,6 +121,9 @@ class Meanings:
             settings = {key: value for key, value in asdict(probe).items() if key not in ("corpus", "tokenizer")}
             settings |= _raised(version=build.VERSION)
             content: Any = [settings, self.corpus(corpus, paths), corpus.held_out, self.vocabulary(corpus, probe.tokenizer, paths)]
+        elif task.format == "huggingface" and (folder := Path(str(task.dataset)).expanduser()).exists():
+            del described["dataset"]  # the folder may lie anywhere
+            content = self._once(f"{task.dataset!r} {paths!r}", lambda: _files_of_folder(folder, paths))
         elif task.format == "huggingface":
             content = [task.dataset, task.subset]
         else:
@@ -171,6 +175,15 @@ def _given_vocabulary(tokenizer: TokenizerConfig) -> str:
 
     assert tokenizer.path is not None
     return given_vocabulary(tokenizer.path, tokenizer.lowercase).fingerprint
+
+
+def _files_of_folder(folder: Path, paths: PathsConfig) -> dict[str, str]:
+    """Name below ``folder`` → hash of the file, of all that there are; of a single file its own."""
+    from bertlab.data.cache import cache_folder
+    from bertlab.data.fingerprints import file_hash
+
+    files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else [folder]
+    return {path.relative_to(folder).as_posix(): file_hash(str(path), cache_folder(paths)) for path in files}
 
 
 def _files(task: TaskConfig, paths: PathsConfig) -> dict[str, str]:

@@ -10,8 +10,11 @@ import yaml
 
 from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan
 from bertlab.ablation.grid import Grid, load_grid
+from bertlab.ablation.meaning import Meanings
 from bertlab.ablation.plan import Settings, plan
+from bertlab.config import PathsConfig
 from bertlab.errors import UserError
+from bertlab.task_config import TaskConfig
 
 
 @pytest.fixture(scope="module")
@@ -396,6 +399,22 @@ class TestMeasures:
     def test_a_column_without_either(self, settings: Settings, tmp_path: Path) -> None:
         with pytest.raises(UserError, match=r"columns.rte has no probe"):
             plan([written(tmp_path, columns={"rte": {"task": "rte", "metric": "accuracy"}})], settings)
+
+    def test_a_data_set_in_a_folder_is_known_by_its_files(self, tmp_path: Path) -> None:
+        """Wherever it lies; one of the hub is known by its name."""
+
+        def key(dataset: Path | str) -> str:
+            task = TaskConfig(name="mine", kind="classification", format="huggingface", dataset=str(dataset), metrics=["accuracy"])
+            return Meanings().task(task, PathsConfig(cache=str(tmp_path / "cache")))
+
+        for name in ("one", "two"):
+            (tmp_path / name / "train").mkdir(parents=True)
+            (tmp_path / name / "train" / "data.arrow").write_text("rows")
+        before = key(tmp_path / "one")
+        assert key(tmp_path / "two") == before
+        (tmp_path / "two" / "train" / "data.arrow").write_text("other rows")
+        assert key(tmp_path / "two") != before
+        assert key("glue") != key("super_glue")
 
     def test_a_task_of_the_users_own_may_build_on_another(self, settings: Settings, tmp_path: Path) -> None:
         (tmp_path / "task").mkdir()
