@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 # What a command may change although the checkpoint has a value for it: no weight depends on it.
 _FREE = {"model": ("name", "dropout", "attention_dropout", "initializer_range"), "norm": ("momentum",)}
-_USED_BY = {"heads": "transformer", "directions": "bilstm", "window": "cbow"}
 
 
 def take_over(config: PretrainConfig, overrides: Iterable[str]) -> None:
@@ -52,7 +51,7 @@ def take_over_from(pretrained: Pretrained, config: PretrainConfig, overrides: It
         part = getattr(config, section)
         for name, value in values.items():
             chosen = _chosen(section, name, given)
-            if name in _FREE.get(section, ()):
+            if name in _FREE.get(section, ()) or name in pretrained.architecture.unused:
                 if chosen is None:
                     setattr(part, name, value)
                 continue
@@ -142,8 +141,7 @@ def check_fits(pretrained: Pretrained, architecture: Architecture, vocabulary_fi
     if vocabulary_fingerprint != pretrained.vocabulary.fingerprint:
         raise UserError(f"The vocabulary is not that of init={pretrained.origin}: set tokenizer.path={pretrained.tokenizer}.")
     wanted = replace(architecture, vocab_size=pretrained.architecture.vocab_size)
-    unused = [name for name, backbone in _USED_BY.items() if backbone != wanted.backbone]
-    free = {name: getattr(wanted, name) for name in (*_FREE["model"][1:], *_FREE["norm"], "next_sentence", "noise_std", *unused)}
+    free = {name: getattr(wanted, name) for name in (*_FREE["model"][1:], *_FREE["norm"], "next_sentence", "noise_std", *wanted.unused)}
     if replace(pretrained.architecture, **free) != wanted:
         raise UserError(
             f"The model is not that of init={pretrained.origin}: leave model, backbone and norm out, or set them as it has them."

@@ -17,6 +17,18 @@ PLACEMENTS = ("post", "pre")
 # what follows.
 ATTENTION_OF_OBJECTIVE = {"mlm_nsp": "bidirectional", "mlm": "bidirectional", "ltr": "causal", "rtl": "anticausal"}
 
+# The values that not every backbone has a use for, with those that do.
+_USED_BY = {
+    "layers": ("transformer", "bilstm"),
+    "segments": ("transformer", "bilstm"),
+    "heads": ("transformer",),
+    "intermediate": ("transformer",),
+    "positions": ("transformer",),
+    "attention_dropout": ("transformer",),
+    "directions": ("bilstm",),
+    "window": ("cbow",),
+}
+
 
 @dataclass(frozen=True)
 class Architecture:
@@ -81,6 +93,12 @@ class Architecture:
         if self.backbone == "bilstm":
             return {"both": "first", "forward": "last", "backward": "first", "pair": "ends"}[self.directions]
         return "last" if self.attention == "causal" else "first"
+
+    @property
+    def unused(self) -> list[str]:
+        """The values that say nothing about this model, as its backbone or its norm has no use for them."""
+        of_norm = [] if self.norm == "batch" else ["momentum"]
+        return [name for name, backbones in _USED_BY.items() if self.backbone not in backbones] + of_norm
 
     @property
     def language_width(self) -> int:

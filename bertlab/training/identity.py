@@ -74,12 +74,8 @@ def pretraining_identity(
 
 def described_architecture(architecture: Architecture) -> dict[str, Any]:
     """The architecture without the values that its backbone and norm have no use for."""
-    values = architecture.to_dict()
-    used_by = {"heads": "transformer", "attention_dropout": "transformer", "directions": "bilstm", "window": "cbow"}
-    unused = [key for key, backbone in used_by.items() if backbone != architecture.backbone]
-    unused += ["momentum"] if architecture.norm != "batch" else []
-    unused += ["noise_std"]  # it stands with the masking
-    return {key: value for key, value in values.items() if key not in unused}
+    unused = [*architecture.unused, "noise_std"]  # which stands with the masking
+    return {key: value for key, value in architecture.to_dict().items() if key not in unused}
 
 
 def _budget(config: PretrainConfig, plan: TrainingPlan) -> dict[str, Any]:

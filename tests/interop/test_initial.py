@@ -14,7 +14,7 @@ from written_runs import MakeRun, small_vocabulary
 from bertlab.config import BudgetConfig, CorpusConfig, LoggerConfig, ModelConfig, PathsConfig, PretrainConfig, TrainerConfig
 from bertlab.errors import UserError
 from bertlab.interop.exporting import export
-from bertlab.interop.initial import start_from, take_over
+from bertlab.interop.initial import check_fits, start_from, take_over
 from bertlab.interop.pretrained import load_pretrained
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
@@ -145,6 +145,17 @@ def test_the_checkpoint_counts_in_the_identity_and_only_where_there_is_one(make_
 def test_values_that_a_backbone_has_no_use_for_do_not_matter(make_run: MakeRun, configured: Any) -> None:
     run = make_run(attention="causal", next_sentence=False, directions="forward", window=9, momentum=0.7)
     assert prepare_ingredients(configured(run, 5)).architecture.attention == "causal"
+
+
+def test_a_command_may_name_values_that_the_checkpoint_s_backbone_has_no_use_for(make_run: MakeRun) -> None:
+    run = make_run(backbone="cbow", next_sentence=False)
+    config = taken_over(run, "model.layers=7", "model.positions=99", model__layers=7, model__positions=99)
+    pretrained = load_pretrained(str(run), run.parent)
+    wanted = Architecture.of(config, pretrained.vocabulary.size)
+    assert (wanted.layers, wanted.positions) == (7, 99)
+    assert check_fits(pretrained, wanted, pretrained.vocabulary.fingerprint) == wanted
+    with pytest.raises(UserError, match=r"model\.hidden=4 does not fit"):
+        taken_over(run, "model.hidden=4", model__hidden=4)
 
 
 def test_a_configuration_that_does_not_fit_is_refused(make_run: MakeRun, configured: Any) -> None:

@@ -12,6 +12,7 @@ from bertlab.data.schedule import plan_training
 from bertlab.data.store import SourceRange
 from bertlab.errors import UserError
 from bertlab.models.architecture import Architecture
+from bertlab.models.bert import Bert
 from bertlab.training.identity import (
     begun_or_new,
     canonical,
@@ -131,6 +132,28 @@ def test_unused_masking_does_not_count_and_micro_batches_do_under_batch_norm() -
     assert digest(**{"objective.kind": "ltr", "masking.rate": 0.3}) == digest(**{"objective.kind": "ltr"})
     assert digest(**{"norm.kind": "batch", "batch.micro": 8}) != digest(**{"norm.kind": "batch"})
     assert digest(**{"norm.kind": "batch", "norm.momentum": 0.5}) != digest(**{"norm.kind": "batch"})
+
+
+@pytest.mark.parametrize(
+    ("backbone", "unused"),
+    [
+        ("transformer", ()),
+        ("bilstm", ("heads", "intermediate", "positions", "attention_dropout")),
+        ("cbow", ("heads", "intermediate", "positions", "attention_dropout", "layers", "segments")),
+    ],
+)
+def test_what_a_backbone_has_no_use_for_does_not_count(backbone: str, unused: tuple[str, ...]) -> None:
+    """By the weights: what changes none of them, nor what is computed of them, changes no identity."""
+    kind = {"backbone.kind": backbone}
+    changes = {"heads": 4, "intermediate": 300, "positions": 200, "attention_dropout": 0.0, "layers": 3, "segments": 3, "hidden": 64}
+    counting = {name for name, value in changes.items() if digest(**kind, **{f"model.{name}": value}) != digest(**kind)}
+    assert counting == set(changes) - set(unused)
+    for name in set(unused) - {"heads", "attention_dropout"}:
+        shapes = [
+            {key: weight.shape for key, weight in model.state_dict().items()}
+            for model in (Bert(Architecture.of(configured(**changed), 100)) for changed in (kind, {**kind, f"model.{name}": changes[name]}))
+        ]
+        assert shapes[0] == shapes[1], name
 
 
 def test_canonical_values() -> None:
