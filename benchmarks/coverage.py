@@ -15,9 +15,10 @@ from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
+from plain_bootstrap import hierarchical_bootstrap, percentile_interval
 from scipy import special, stats
 
-from bertlab.ablation.bootstrap import generator, hierarchical_bootstrap, metrics_on, percentile_interval, resample_counts
+from bertlab.ablation.bootstrap import generator, metrics_on, resample_counts
 from bertlab.ablation.comparison import Comparison, Resamples, compare
 from bertlab.ablation.power import seeds_for
 from bertlab.ablation.runs import Run

@@ -1,9 +1,8 @@
-"""Drawing evaluation examples, and runs, again with replacement.
+"""Drawing evaluation examples again with replacement.
 
 ``resampled`` evaluates every run of a column on the same resampled evaluation sets, so that differences between runs keep what their
-common examples share. ``hierarchical_bootstrap`` also draws seeds again. With few seeds its percentile interval is far too narrow: the
-variance among n drawn with replacement is (n - 1) / n of what it should be, and the normal tail stands where Student's would belong. At
-three seeds it covers some 80% and not 95% (benchmarks/coverage.py), so that verdicts rest on ``uncertainty`` instead.
+common examples share. Seeds are not drawn again: with few of them such an interval is far too narrow (benchmarks/plain_bootstrap.py),
+and verdicts rest on ``uncertainty``.
 """
 
 from __future__ import annotations
@@ -53,34 +52,3 @@ def resample_counts(random: np.random.Generator, draws: int, examples: int) -> F
     chosen = random.integers(0, examples, size=(draws, examples), dtype=np.int64)
     chosen += (np.arange(draws, dtype=np.int64) * examples)[:, None]
     return np.bincount(chosen.ravel(), minlength=draws * examples).reshape(draws, examples).astype(np.float64)
-
-
-def hierarchical_bootstrap(values: Floats, groups: Sequence[int], *purpose: int | str) -> Floats:
-    """Means of a row when pretrainings, and the fine-tunings of each, are drawn again with replacement, (draws,).
-
-    Two rows given the same purpose and the same groups get the same draws: their difference is then a bootstrap paired by seed.
-
-    Args:
-        values: (draws, runs) what ``resampled`` gives, so that examples are drawn again as well; or a constant row of the runs' values.
-        groups: (runs,) which pretraining each run comes from.
-        purpose: the parts of the random numbers' key.
-    """
-    random = generator(*purpose)
-    draws = len(values)
-    _, group, sizes = np.unique(np.asarray(groups), return_inverse=True, return_counts=True)
-    order = np.argsort(group, kind="stable")  # the runs, group by group
-    first = np.cumsum(sizes) - sizes
-    places = np.arange(sizes.max())
-    total = np.zeros(draws)
-    for _ in sizes:
-        chosen = random.integers(0, sizes.size, size=(draws, 1))  # a pretraining,
-        within = (random.random((draws, sizes.max())) * sizes[chosen]).astype(np.int64)  # and as many of its fine-tunings as it has
-        picked = np.take_along_axis(values, order[first[chosen] + within], axis=1)
-        total += np.where(places < sizes[chosen], picked, 0.0).sum(axis=1) / sizes[chosen[:, 0]]
-    return total / sizes.size
-
-
-def percentile_interval(draws: Floats, level: float = 0.95) -> tuple[float, float]:
-    """The middle ``level`` of the draws."""
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)

@@ -28,7 +28,6 @@ class Deviation:
     value: float
     low: float
     high: float
-    method: str  # "Bonett", or "chi-square" with fewer than five values: then it holds for normal ones
 
 
 @dataclass(frozen=True)
@@ -41,19 +40,11 @@ class Failures:
     high: float
 
 
-@dataclass(frozen=True)
-class VarianceComponents:
-    """Where the variance between a cell's runs comes from, by the analysis of variance of fine-tunings within pretrainings."""
-
-    pretraining: float  # the variance of pretrainings; at least 0
-    finetuning: float  # of fine-tunings of one pretraining
-    degrees: tuple[int, int]  # of freedom of the mean squares between and within pretrainings
-
-
 def deviation(values: Floats, level: float = 0.95) -> Deviation | None:
     """The standard deviation of ``values`` (n,) and its interval; None with fewer than two values.
 
-    From five values on it is Bonett's (2006), which takes the kurtosis into account; below, chi-square's.
+    From five values on it is Bonett's (2006), which takes the kurtosis into account; below, chi-square's, which
+    holds for normal ones.
     """
     count = values.size
     if count < 2:
@@ -62,14 +53,14 @@ def deviation(values: Floats, level: float = 0.95) -> Deviation | None:
     if count < _FEWEST_FOR_BONETT or variance == 0:
         quantiles = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], count - 1)
         low, high = np.sqrt(variance * (count - 1) / quantiles)
-        return Deviation(variance**0.5, float(low), float(high), "chi-square")
+        return Deviation(variance**0.5, float(low), float(high))
     quantile = float(stats.norm.ppf((1 + level) / 2))
     correction = count / (count - quantile)
     middle = stats.trim_mean(values, 1 / (2 * np.sqrt(count - 4)) if count > 5 else 0.4)
     kurtosis = count * np.sum((values - middle) ** 4) / np.sum((values - values.mean()) ** 2) ** 2
     error = correction * np.sqrt(max(0.0, kurtosis - (count - 3) / count) / (count - 1))
     low, high = np.sqrt(correction * variance * np.exp([-quantile * error, quantile * error]))
-    return Deviation(variance**0.5, float(low), float(high), "Bonett")
+    return Deviation(variance**0.5, float(low), float(high))
 
 
 def failures(count: int, runs: int, level: float = 0.95) -> Failures | None:
@@ -78,25 +69,6 @@ def failures(count: int, runs: int, level: float = 0.95) -> Failures | None:
         return None
     interval = stats.binomtest(count, runs).proportion_ci(level, method="exact")
     return Failures(count, runs, float(interval.low), float(interval.high))
-
-
-def variance_components(groups: list[Floats]) -> VarianceComponents | None:
-    """The components of a cell's variance; None where they cannot be told apart.
-
-    Args:
-        groups: for each pretraining, the values of its fine-tunings.
-    """
-    groups = [group for group in groups if group.size]
-    sizes = np.array([group.size for group in groups])
-    between, within = len(groups) - 1, int(sizes.sum()) - len(groups)
-    if between < 1 or within < 1:
-        return None
-    total = np.concatenate(groups)
-    means = np.array([group.mean() for group in groups])
-    square_within = sum(float(np.sum((group - group.mean()) ** 2)) for group in groups) / within
-    square_between = float(np.sum(sizes * (means - total.mean()) ** 2)) / between
-    size = (sizes.sum() - (sizes**2).sum() / sizes.sum()) / between  # fine-tunings a pretraining, where they are not equally many
-    return VarianceComponents(max(0.0, (square_between - square_within) / float(size)), square_within, (between, within))
 
 
 def compare_deviations(row: Floats, baseline: Floats, draws: int, *purpose: int | str) -> Permutation | None:

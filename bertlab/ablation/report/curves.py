@@ -80,7 +80,7 @@ def amounts_until(result: Mapping[str, Any], step: int | None) -> Amounts:
     Every position counts as a token, and the share that is predicted as what masking asks for.
     """
     identity = result["identity"]
-    masking, architecture = identity["masking"], Architecture(**identity["architecture"])
+    masking, architecture = identity["masking"], Architecture.from_dict(identity["architecture"])
     predicted = 1.0 if masking is None else float(masking["rate"])
     left = float(result["steps"] if step is None else step)
     positions = flops = 0.0
