@@ -19,6 +19,7 @@ from bertlab.interop.weight_files import read_folder_weights, read_weights
 from bertlab.interop.weight_names import head_of
 from bertlab.messages import say
 from bertlab.models.architecture import Architecture
+from bertlab.models.task_checks import OF_A_SEQUENCE
 from bertlab.training.run_folder import RunFolder, find_run
 
 if TYPE_CHECKING:
@@ -139,14 +140,28 @@ def _from_own(folder: Path, name: str, weights: dict[str, Tensor], run: RunFolde
     architecture = files.read_architecture()
     ignored: list[str] = []
     if any(key.startswith("bert.") for key in weights):
-        # The heads of pre-training lie beside an encoder that has moved on without them.
-        stale = ("bert.language_head.", "bert.next_sentence_head.")
+        stale = _left_behind(files, weights)
         ignored = sorted(key for key in weights if not key.startswith("bert.") or key.startswith(stale))
         weights = {key.removeprefix("bert."): tensor for key, tensor in weights.items() if key not in ignored}
     vocabulary = Vocabulary.load(files.tokenizer)
     found = _pretrained(architecture, vocabulary, weights, name, origin or folder, files.tokenizer)
     found.run, found.ignored = run, ignored
     return found
+
+
+def _left_behind(files: RunFolder, weights: dict[str, Tensor]) -> tuple[str, ...]:
+    """How the names begin of what a fine-tuned model has of pre-training, beside an encoder that has moved on without it.
+
+    So have the heads; and the pooler, where the task's head has one of its own or none.
+    """
+    heads = ("bert.language_head.", "bert.next_sentence_head.")
+    try:
+        told = json.loads(files.task.read_text(encoding="utf-8"))
+        of_a_sequence, wanted = told["task"]["kind"] in OF_A_SEQUENCE, told["head"]["pooler"]
+    except (OSError, ValueError, KeyError, TypeError):  # weights that lie elsewhere: their names tell the most of it
+        of_a_sequence, wanted = True, True
+    trained_along = of_a_sequence and wanted and not any(name.startswith("head.pooler.") for name in weights)
+    return heads if trained_along else (*heads, "bert.pooler.")
 
 
 def _from_hugging_face(folder: Path) -> Pretrained:

@@ -116,6 +116,30 @@ def test_the_encoder_of_a_fine_tuned_model(make_run: MakeRun) -> None:
         assert torch.equal(tensor, weights[name])
 
 
+@pytest.mark.parametrize(
+    ("kind", "head", "own_pooler", "trained"),
+    [
+        ("classification", {"pooler": True}, False, True),
+        ("choice", {"pooler": True}, False, True),
+        ("classification", {"pooler": False}, False, False),
+        ("classification", {"pooler": True}, True, False),
+        ("tagging", {"pooler": True}, False, False),
+        ("span", {"pooler": True}, False, False),
+    ],
+)
+def test_a_pooler_that_was_not_fine_tuned_along_starts_anew(
+    kind: str, head: dict[str, bool], own_pooler: bool, trained: bool, make_run: MakeRun
+) -> None:
+    run = make_run()
+    weights = {f"bert.{name}": tensor for name, tensor in load_file(run / "model.safetensors").items()}
+    save_file(weights | ({"head.pooler.dense.weight": torch.zeros(2, 16)} if own_pooler else {}), run / "model.safetensors")
+    (run / "task.json").write_text(json.dumps({"task": {"kind": kind}, "labels": [], "head": head, "features": {"kind": "none"}}))
+    tuned = load_pretrained(str(run), run.parent)
+    assert ("pooler" in tuned.fresh) == (not trained)
+    assert ("bert.pooler.dense.weight" in tuned.ignored) == (not trained)
+    assert torch.equal(tuned.bert.state_dict()["pooler.dense.weight"], weights["bert.pooler.dense.weight"]) == trained
+
+
 def test_training_what_was_loaded_leaves_the_file_alone(make_run: MakeRun) -> None:
     run = make_run()
     before = (run / "model.safetensors").read_bytes()
