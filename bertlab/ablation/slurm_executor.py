@@ -113,7 +113,7 @@ class SlurmExecutor:
         if whole:
             _depend(queued, sources)
         first = str(elements[0].job).partition("_")[0]
-        waiting = f", each after its pre-training (job {', '.join(whole)})" if whole else ""
+        waiting = f", {'each ' if len(tasks) > 1 else ''}after its pre-training (job {', '.join(whole)})" if whole else ""
         self.jobs.append(first)
         say(f"queued as job {first}: {counted_runs(len(tasks), kind)}{waiting}; {resources.in_words()}")
         return queued
