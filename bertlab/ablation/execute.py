@@ -60,11 +60,6 @@ class Outcome:
         return [run for run in self.runs if run.state is State.FAILED]
 
     @property
-    def blocked(self) -> list[RunState]:
-        """Those that could not be run, for what they start from failed."""
-        return [run for run in self.runs if run.state is State.BLOCKED]
-
-    @property
     def exit_code(self) -> int:
         """0, 1 where a run failed, 128 and the signal's number where one came."""
         if self.stopped_by:

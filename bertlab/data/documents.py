@@ -22,7 +22,7 @@ EXAMPLES = 3  # kept of each kind of problem
 class Document:
     """A text whose sentences belong together, in order.
 
-    ``blocks`` are paragraphs still to be split into sentences, or sentences already: ``sentences.sentences_of`` knows which.
+    ``blocks`` are paragraphs still to be split into sentences, or sentences already: ``sentences.splits_by_line`` knows which.
     ``origin`` is the place where the document starts, for messages.
     """
 

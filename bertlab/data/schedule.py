@@ -62,15 +62,6 @@ class TrainingPlan:
                 return stage
         return [stage for stage in self.stages if stage.share > 0][-1]
 
-    def positions_at(self, step: int) -> int:
-        """Positions fed by all the steps before ``step``. Not for a budget in minutes."""
-        total = 0
-        for stage in self.stages:
-            if stage.first_step is None or stage.steps is None:
-                raise ValueError("with a budget in minutes the positions fed are known only by counting them")
-            total += stage.positions * min(max(step - stage.first_step, 0), stage.steps)
-        return total
-
 
 def plan_training(config: PretrainConfig) -> TrainingPlan:
     """The plan that ``budget``, ``lengths`` and ``batch`` describe.

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import sentencex
 
 from bertlab.config import CorpusConfig
-from bertlab.data.documents import Document
 
 SPLIT_BY = ("auto", "library", "line")
 _DOTTED = re.compile(r"\.[^\W\d_]")
@@ -54,13 +53,6 @@ def _spans(text: str) -> Iterator[str]:
         yield text[start:end]
         start = end
     yield text[start:]
-
-
-def sentences_of(document: Document, corpus: CorpusConfig) -> list[str]:
-    """The sentences of a document in order: its blocks, where they are sentences already, else the blocks split."""
-    if splits_by_line(corpus):
-        return document.blocks
-    return [sentence for block in document.blocks for sentence in split_sentences(block)]
 
 
 def splits_by_line(corpus: CorpusConfig) -> bool:

@@ -48,20 +48,10 @@ class Segments:
         """(R, …) → (n, …). Where several rows have the maximum the gradient is divided among them."""
         return torch.segment_reduce(x, "max", offsets=self.offsets, axis=0)
 
-    def logsumexp(self, x: Tensor) -> Tensor:
-        """The logarithm of the sum of exponentials over each segment, (R, …) → (n, …)."""
-        _, total = self._below_top(x)
-        return total.log() + self.max(x.detach())
-
     def log_softmax(self, x: Tensor) -> Tensor:
         """The logarithm of each segment's softmax, (R, …) → (R, …)."""
-        below, total = self._below_top(x)
-        return below - total.log().index_select(0, self.of_row)
-
-    def _below_top(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """(R, …) relative to its segment's maximum, for less rounding; and sums (n, …) of its exponentials."""
-        below = x - self.max(x.detach()).index_select(0, self.of_row)
-        return below, self.sum(below.exp())
+        below = x - self.max(x.detach()).index_select(0, self.of_row)  # relative to the segment's maximum, for less rounding
+        return below - self.sum(below.exp()).log().index_select(0, self.of_row)
 
     def argmax(self, x: Tensor) -> Tensor:
         """The place within each segment, from 0, of its first highest element: (R,) → (n,)."""

@@ -9,6 +9,14 @@ from bertlab.config import CorpusConfig
 from bertlab.data.documents import Document, ReadingReport
 from bertlab.data.pieces import pieces
 from bertlab.data.readers import read
+from bertlab.data.sentences import split_sentences, splits_by_line
+
+
+def sentences_of(document: Document, corpus: CorpusConfig) -> list[str]:
+    """The sentences of a document in order: its blocks, where they are sentences already, else the blocks split."""
+    if splits_by_line(corpus):
+        return document.blocks
+    return [sentence for block in document.blocks for sentence in split_sentences(block)]
 
 
 def read_all(corpus: CorpusConfig, size: int | None = None) -> tuple[list[Document], ReadingReport]:

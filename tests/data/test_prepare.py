@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from corpora import sentences_of
 from test_tokenizer import prose
 
 from bertlab.config import CorpusConfig, FilterConfig, PathsConfig, TokenizerConfig
@@ -22,7 +23,6 @@ from bertlab.data.kept_text import read_kept
 from bertlab.data.pieces import pieces
 from bertlab.data.prepare import Preparation, prepare
 from bertlab.data.readers import read
-from bertlab.data.sentences import sentences_of
 from bertlab.data.store import TokenStore
 from bertlab.data.tokenizer import SPECIAL_TOKENS, Vocabulary
 from bertlab.errors import UserError

@@ -3,12 +3,13 @@ from __future__ import annotations
 import time
 
 import pytest
+from corpora import sentences_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bertlab.config import CorpusConfig
 from bertlab.data.documents import Document
-from bertlab.data.sentences import sentences_of, split_sentences
+from bertlab.data.sentences import split_sentences
 
 
 @pytest.mark.parametrize(

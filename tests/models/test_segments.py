@@ -27,14 +27,13 @@ def test_each_segment_is_what_it_is_alone(lengths: list[int], seed: int, width: 
     torch.testing.assert_close(found.sum(x), torch.stack([part.sum(0) for part in parts]))
     torch.testing.assert_close(found.mean(x), torch.stack([part.mean(0) for part in parts]))
     torch.testing.assert_close(found.max(x), torch.stack([part.amax(0) for part in parts]))
-    torch.testing.assert_close(found.logsumexp(x), torch.stack([part.logsumexp(0) for part in parts]))
     torch.testing.assert_close(found.log_softmax(x), torch.cat([part.log_softmax(0) for part in parts]))
     if width == 0:
         assert found.argmax(x).tolist() == [int(part.argmax()) for part in parts]
 
 
 @pytest.mark.parametrize("shape", [(11,), (11, 2)])
-@pytest.mark.parametrize("name", ["sum", "mean", "max", "logsumexp", "log_softmax"])
+@pytest.mark.parametrize("name", ["sum", "mean", "max", "log_softmax"])
 def test_gradients(name: str, shape: tuple[int, ...]) -> None:
     torch.manual_seed(0)
     function: Callable[[Tensor], Tensor] = getattr(segments(LENGTHS), name)
