@@ -131,6 +131,13 @@ def test_other_models_are_parted_as_well(changes: dict[str, object], run: Run) -
 
 
 @pytest.mark.slow
+def test_in_half_precision_parts_give_what_whole_weights_give(run: Run) -> None:
+    """The same sums of the same products: that weights are gathered, and their copies in bf16 made anew each time, changes nothing."""
+    changes = {"trainer.precision": "bf16", "batch.micro": 2, "trainer.checkpoint_activations": True}
+    assert_same(run(2, "fsdp", **changes), run(2, "ddp", **changes))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("strategy", "norm"), [("ddp", "layer"), ("fsdp", "layer"), ("ddp", "batch")])
 def test_layers_that_are_computed_twice_give_the_same_numbers_with_dropout(strategy: str, norm: str, run: Run) -> None:
     changes = {"model.layers": 2, "norm.kind": norm}
