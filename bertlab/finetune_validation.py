@@ -13,15 +13,16 @@ from bertlab.counting import counted
 from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FinetuneConfig, TuningConfig
 from bertlab.launcher_validation import check_launcher
-from bertlab.models.task_checks import FEATURES, FREEZES, POOLINGS, TASKS, check_head, check_tuning
-from bertlab.task_config import TaskConfig
+from bertlab.models.task_checks import FEATURES, FREEZES, POOLINGS, check_head, check_tuning
+from bertlab.task_config import FORMATS, KINDS, SCHEMES, TaskConfig
+from bertlab.tasks.lengths import check_lengths, room_of_windows
 from bertlab.tasks.metric_names import known_metrics
 
 # The words that a key of words can hold. Completion offers them as well.
 WORDS: dict[str, tuple[str, ...]] = {
-    "task.kind": TASKS,
-    "task.format": ("auto", "tsv", "csv", "jsonl", "conll", "squad", "huggingface", "probe"),
-    "task.scheme": ("bio", "iob1", "none"),
+    "task.kind": KINDS,
+    "task.format": FORMATS,
+    "task.scheme": SCHEMES,
     "task.probe.kind": ("bigram_shift", "sentence_order", "continuation", "recurring_span", "truecasing"),
     "task.probe.documents": ("auto", "held_out", "any"),
     "weights": ("pretrained", "random"),
@@ -64,7 +65,6 @@ _BOUNDS = Bounds(
     below_one=("dropout", "attention_dropout", "head.dropout", *BOUNDS.below_one),
     shares=("tuning.layer_decay", "task.held_out"),
 )
-_LEAST_LENGTH = 8  # tokens: a few words of each of two parts, beside the three special tokens
 
 
 def validate(config: FinetuneConfig) -> list[str]:
@@ -102,10 +102,9 @@ def _check_task(task: TaskConfig) -> None:
         raise UserError("task.evaluate names train: a model is not measured on what it has learnt from; name other splits, such as dev.")
     if len(set(task.evaluate)) < len(task.evaluate):
         raise UserError(f"task.evaluate={task.evaluate} names a split twice.")
-    if task.max_length < _LEAST_LENGTH:
-        raise UserError(f"task.max_length={task.max_length} leaves no room for words beside the special tokens: at least {_LEAST_LENGTH}.")
+    check_lengths(task)
     if task.kind == "span":
-        _check_windows(task)
+        _check_stride(task)
     if task.format == "probe":
         check_corpus(task.probe.corpus, "task.probe.corpus")
     elif task.format == "huggingface" and not task.dataset:
@@ -115,13 +114,8 @@ def _check_task(task: TaskConfig) -> None:
     _check_metrics(task)
 
 
-def _check_windows(task: TaskConfig) -> None:
-    room = task.max_length - task.max_query_length - 3
-    if room < 1:
-        raise UserError(
-            f"task.max_query_length={task.max_query_length} leaves no room for a context in task.max_length={task.max_length}: lower the"
-            " one or raise the other."
-        )
+def _check_stride(task: TaskConfig) -> None:
+    room = room_of_windows(task)
     if task.stride > room:
         raise UserError(
             f"task.stride={task.stride} would leave out tokens between two windows, which hold {room} at least: set task.stride={room}, or"

@@ -6,6 +6,10 @@ from dataclasses import dataclass, field
 
 from bertlab.config import CorpusConfig, TokenizerConfig
 
+KINDS = ("classification", "regression", "choice", "tagging", "span")
+FORMATS = ("auto", "tsv", "csv", "jsonl", "conll", "squad", "huggingface", "probe")
+SCHEMES = ("bio", "iob1", "none")
+
 
 @dataclass
 class ColumnsConfig:
@@ -52,8 +56,8 @@ class TaskConfig:
     """Where a task's examples are and what is to be predicted."""
 
     name: str = "???"
-    kind: str = "classification"  # classification | regression | choice | tagging | span
-    format: str = "auto"  # auto (by the file's suffix) | tsv | csv | jsonl | conll | squad | huggingface | probe
+    kind: str = "classification"  # one of KINDS
+    format: str = "auto"  # one of FORMATS; auto: by the file's suffix
     path: str | None = None  # a folder: the task's own, or one that holds a folder of one of the names ``folders``
     folders: list[str] = field(default_factory=list)  # e.g. [MRPC, mrpc], where the files lie in a download of many tasks
     files: dict[str, list[str]] = field(default_factory=dict)  # split → names, of which the first that exists is taken

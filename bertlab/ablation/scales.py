@@ -14,7 +14,7 @@ from bertlab.ablation.yaml_values import Values, load_yaml
 from bertlab.errors import unknown
 from bertlab.resources import conf_folder
 from bertlab.schemas import FINETUNE, PRETRAIN
-from bertlab.tasks.examples import KINDS
+from bertlab.task_config import KINDS
 
 _FOLDER = "_grid"
 _KEYS = ("pretrain", "finetune", "probe", "kinds", "labelled", "seeds", "most_seeds", "minutes", "keep")

@@ -6,8 +6,8 @@ from bertlab.counting import counted
 from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FeaturesConfig, HeadConfig, TuningConfig
 from bertlab.models.architecture import Architecture
+from bertlab.task_config import KINDS
 
-TASKS = ("classification", "regression", "choice", "tagging", "span")
 OF_A_SEQUENCE = ("classification", "regression", "choice")  # kinds whose examples are judged by a whole sequence
 POOLINGS = ("auto", "first", "last", "ends", "mean", "max", "mean_max")
 FEATURES = ("none", "embeddings", "second_to_last", "last", "weighted_sum_last_4", "concat_last_4", "weighted_sum_all", "concat_all")
@@ -22,7 +22,7 @@ def layers_of(architecture: Architecture) -> int:
 
 def check_head(kind: str, head: HeadConfig, features: FeaturesConfig, architecture: Architecture | None = None) -> None:
     """Refuse a head that a task of ``kind`` can't have, or that the model (where it is known) can't feed. Raises ``UserError``."""
-    for what, value, known in (("kind of task", kind, TASKS), ("pooling", head.pooling, POOLINGS), ("features", features.kind, FEATURES)):
+    for what, value, known in (("kind of task", kind, KINDS), ("pooling", head.pooling, POOLINGS), ("features", features.kind, FEATURES)):
         if value not in known:
             raise unknown(what, value, known)
     _check_values(head, features)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-KINDS = ("classification", "regression", "choice", "tagging", "span")
-
 
 @dataclass(frozen=True, slots=True)
 class TextExample:
@@ -69,7 +67,7 @@ Example = TextExample | ChoiceExample | TaggingExample | SpanExample
 class TaskData:
     """A task that is read: examples by split, in the order of the files. Every example of a task is of one kind."""
 
-    kind: str  # one of KINDS
+    kind: str  # one of ``bertlab.task_config.KINDS``
     splits: dict[str, list[Any]]  # "train", "dev", "test", "dev_mismatched", …: lists of one of the Example types
     labels: list[str]  # the classes or tags by index; empty for regression, choice and span
     fingerprint: str  # a hash of the content of everything that was read

@@ -13,12 +13,11 @@ from bertlab.task_config import TaskConfig
 from bertlab.tasks.examples import TaskData
 from bertlab.tasks.inputs import Inputs
 from bertlab.tasks.inputs_cache import cached, key_of
+from bertlab.tasks.lengths import check_lengths
 from bertlab.tasks.sequences import Say, TextTokenizer
 from bertlab.tasks.tagging_inputs import tagging_inputs
 from bertlab.tasks.text_inputs import choice_inputs, text_inputs
 from bertlab.tasks.windows import SpanOptions, span_inputs
-
-LEAST_LENGTH = 8
 
 
 def featurise(
@@ -59,17 +58,9 @@ def featurise(
 
 def _check(task: TaskConfig) -> None:
     """UserError where no text would fit."""
-    if task.max_length < LEAST_LENGTH:
-        raise UserError(
-            f"task.max_length={task.max_length} leaves no room for text beside [CLS] and [SEP]: set it to {LEAST_LENGTH} or more."
-        )
+    check_lengths(task)
     if task.kind != "span":
         return
-    if task.max_length - 3 - task.max_query_length < 1:
-        raise UserError(
-            f"task.max_length={task.max_length} leaves no room for a context beside a question of task.max_query_length="
-            f"{task.max_query_length} tokens and three special ones: raise the first or lower the second."
-        )
     for key in ("stride", "max_query_length", "max_answer_length"):
         if (value := getattr(task, key)) < 1:
             raise UserError(f"task.{key}={value} must be at least 1: it is a number of tokens.")

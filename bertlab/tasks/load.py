@@ -11,18 +11,17 @@ from bertlab.config import PathsConfig
 from bertlab.counting import counted
 from bertlab.data.compression import inner_suffix
 from bertlab.errors import UserError, unknown
-from bertlab.task_config import ColumnsConfig, LayoutConfig, TaskConfig
+from bertlab.task_config import FORMATS, KINDS, SCHEMES, ColumnsConfig, LayoutConfig, TaskConfig
 from bertlab.tasks.conll import read_conll
 from bertlab.tasks.convert import discovered_labels, examples_of, source_of
 from bertlab.tasks.delimited import read_csv, read_tsv
 from bertlab.tasks.discovery import find_files, missing_split
-from bertlab.tasks.examples import KINDS, Example, SpanExample, TaskData
+from bertlab.tasks.examples import Example, SpanExample, TaskData
 from bertlab.tasks.huggingface import Dataset
 from bertlab.tasks.json_lines import read_jsonl
 from bertlab.tasks.rows import Reading, Table
 from bertlab.tasks.squad import read_squad
 
-FORMATS = ("auto", "tsv", "csv", "jsonl", "conll", "squad", "huggingface", "probe")
 _FORMAT_OF_SUFFIX = {
     ".tsv": "tsv",
     ".txt": "tsv",
@@ -99,8 +98,8 @@ def _check(task: TaskConfig) -> None:
         raise unknown("task.kind", task.kind, KINDS)
     if task.format not in FORMATS:
         raise unknown("task.format", task.format, FORMATS)
-    if task.scheme not in ("bio", "iob1", "none"):
-        raise unknown("task.scheme", task.scheme, ("bio", "iob1", "none"))
+    if task.scheme not in SCHEMES:
+        raise unknown("task.scheme", task.scheme, SCHEMES)
 
 
 def _probe(task: TaskConfig, paths: PathsConfig, splits: Sequence[str]) -> TaskData:

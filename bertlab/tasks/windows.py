@@ -117,7 +117,7 @@ class Windows:
 def place_windows(question_lengths: Int64s, context_lengths: Int64s, options: SpanOptions) -> Windows:
     """The windows of contexts beside questions of these lengths, (E,) each."""
     rooms = options.max_length - 3 - question_lengths
-    steps = np.minimum(options.stride, rooms)  # a longer stride would pass tokens over
+    steps = np.minimum(options.stride, rooms)  # a longer stride, which no configuration may have, would pass tokens over
     counts = 1 + np.maximum(0, -((rooms - context_lengths) // steps))  # 1 + ceil((context - room) / step)
     example = np.repeat(np.arange(counts.size), counts)
     starts = ranges(np.zeros_like(counts), counts) * steps[example]

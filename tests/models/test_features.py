@@ -18,8 +18,9 @@ from bertlab.models import features as features_module
 from bertlab.models.architecture import Architecture
 from bertlab.models.dropout import seed_dropout
 from bertlab.models.features import FeatureSource, layers_read
-from bertlab.models.task_checks import FEATURES, TASKS
+from bertlab.models.task_checks import FEATURES
 from bertlab.models.task_model import TaskModel
+from bertlab.task_config import KINDS as TASKS
 
 torch.set_num_threads(1)
 KINDS = [kind for kind in FEATURES if kind != "none"]

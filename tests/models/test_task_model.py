@@ -17,8 +17,9 @@ from bertlab.errors import UserError
 from bertlab.finetune_config import FeaturesConfig, HeadConfig
 from bertlab.models.bert import Bert
 from bertlab.models.dropout import seed_dropout
-from bertlab.models.task_checks import FEATURES, OF_A_SEQUENCE, TASKS, layers_of
+from bertlab.models.task_checks import FEATURES, OF_A_SEQUENCE, layers_of
 from bertlab.models.task_model import TaskModel
+from bertlab.task_config import KINDS
 
 torch.set_num_threads(1)
 HEADS: dict[str, dict[str, Any]] = {
@@ -53,7 +54,7 @@ def loss_of(model: TaskModel, batch: TaskBatch) -> float:
         return float(model.loss(batch).loss)
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("objective", "backbone"),
     [(o, b) for o, b in itertools.product(("mlm_nsp", "mlm", "ltr", "rtl"), BACKBONES) if b[1] == "auto" or o in ("ltr", "rtl")],
@@ -78,7 +79,7 @@ def test_every_head_on_every_model_learns(objective: str, backbone: tuple[str, s
             assert loss_of(model, batch) < float(before.detach())
 
 
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("backbone", [("transformer", "auto"), ("bilstm", "auto"), ("cbow", "auto")])
 def test_sequences_do_not_touch_each_other(backbone: tuple[str, str], kind: str) -> None:
     bert = built("ltr", backbone[0], directions=backbone[1])
@@ -135,7 +136,7 @@ def test_the_pooled_state_has_seen_every_word(objective: str, backbone: tuple[st
 
 
 @pytest.mark.parametrize("features", ["none", "weighted_sum_all"])
-@pytest.mark.parametrize("kind", TASKS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_gradients_of_micro_batches_add_up_to_the_whole_batch(kind: str, features: str) -> None:
     lengths = [9, 24, 1, 13, 24, 2, 7, 5, 12, 3]
     bert = toy_model(dtype=torch.float64)
@@ -194,7 +195,7 @@ def split(batch: TaskBatch, counts: list[int]) -> list[TaskBatch]:
 
 
 def test_losses_are_those_of_a_loop() -> None:
-    for kind in TASKS:
+    for kind in KINDS:
         model = task_model(toy_model(), kind).eval()
         batch = toy_task_batch(kind, LENGTHS)
         logits = model.outputs(batch).logits
