@@ -96,7 +96,8 @@ class SequenceSampler:
             raise ValueError("next-sentence labels need pairs of segments")
         self._room = length - (3 if pair else 2)
         if self._room < 2:
-            raise UserError(f"A sequence of length {length} leaves no room for text beside [CLS] and [SEP]: set the length to 8 or more.")
+            least = length - self._room + 2
+            raise UserError(f"A sequence of length {length} leaves no room for text beside [CLS] and [SEP]: set it to {least} or more.")
         self._pair, self._next_sentence, self._short_probability = pair, next_sentence, short_probability
         self._cls, self._sep = store.vocabulary.cls, store.vocabulary.sep
         # Plain views: indexing a memmap object itself costs microseconds a call more.

@@ -143,22 +143,26 @@ class Model:
         sequences: int = 512,
         held_out: float = 0.01,
     ) -> dict[int, dict[str, Any]]:
-        """Loss, perplexity and accuracy on the held-out documents of a corpus, by length; what ``bertlab evaluate`` prints.
+        """Loss, perplexity and accuracy on documents of a corpus that were not trained on, by length; what ``bertlab evaluate`` prints.
+
+        Of text that a run's model does not know these are all, of the run's own corpus those that it held out. Of a model that is no run it
+        is not known what it was trained on: they are the held-out share.
 
         Args:
             path: the corpus's files; None is the text that every installation has.
             kind: how they are read, as in corpus.kind.
             lengths: of the sequences; none is 128, or the most that the model has positions for.
             sequences: at most so many at each length.
-            held_out: the share of the documents that is evaluated on.
+            held_out: the share of the documents that is evaluated on; of a run's own corpus at most what it held out itself.
 
         Raises:
-            UserError: the corpus cannot be used, or the model predicts no words.
+            UserError: the corpus cannot be used, it is not known what of it the run was trained on, or the model predicts no words.
         """
         from bertlab.config import CorpusConfig
         from bertlab.interop.initial import config_without_training
         from bertlab.schemas import PRETRAIN
         from bertlab.training.evaluate import evaluate_model
+        from bertlab.training.machine import process_left_as_it_is
 
         self._needs("language head", "predicts words")
         config = config_without_training(self.pretrained)
@@ -167,7 +171,11 @@ class Model:
         config.trainer.accelerator = "cpu" if self.device.type == "cpu" else "auto"
         config.trainer.progress = False
         PRETRAIN.validate(config)
-        return evaluate_model(self.bert, Path(self.pretrained.tokenizer), config, show=lambda line: None)
+        run = self.pretrained.run
+        if run is not None:
+            config.paths.runs = str(run.path.parent)
+        with process_left_as_it_is():
+            return evaluate_model(self.bert, Path(self.pretrained.tokenizer), config, run, show=lambda line: None)
 
     def states(self, texts: Sequence[str], layer: int = -1) -> list[Tensor]:
         """The hidden states of each text, (its tokens, H), those of [CLS] and [SEP] included, after ``layer``.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytorch_lightning as lightning
@@ -18,6 +20,8 @@ from bertlab.config import TrainerConfig
 from bertlab.training.devices import device_kind
 from bertlab.training.launched import cpus_of_task, main_address, main_port, process_rank, starter
 
+_LOUD = ("pytorch_lightning", "lightning_fabric", "lightning")  # loggers
+
 
 def set_up_process(trainer: TrainerConfig, backbone: str) -> str:
     """Threads, and algorithms that give the same bits twice as far as the ``backbone`` has them; returns what trains: cpu | gpu."""
@@ -29,6 +33,25 @@ def set_up_process(trainer: TrainerConfig, backbone: str) -> str:
     torch.set_autocast_cache_enabled(trainer.strategy != "fsdp")  # it would keep a copy of all weights, whole, through every step
     _silence()
     return kind
+
+
+@contextmanager
+def process_left_as_it_is() -> Iterator[None]:
+    """Take back at the end of the block what ``set_up_process`` sets in it: for a process that is a caller's own."""
+    threads, cached = torch.get_num_threads(), torch.is_autocast_cache_enabled()
+    deterministic, only_warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # as below
+    levels = {name: logging.getLogger(name).level for name in _LOUD}
+    with warnings.catch_warnings():
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+            torch.set_autocast_cache_enabled(cached)
+            torch.use_deterministic_algorithms(deterministic, warn_only=only_warn)
+            torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]  # as below
+            for name, level in levels.items():
+                logging.getLogger(name).setLevel(level)
 
 
 def _choose_algorithms(trainer: TrainerConfig, backbone: str, *, on_gpu: bool) -> None:
@@ -138,7 +161,7 @@ class _StartedBySrun(ClusterEnvironment):
 
 def _silence() -> None:
     """Keep what libraries say to their developers away from the user."""
-    for name in ("pytorch_lightning", "lightning_fabric", "lightning"):
+    for name in _LOUD:
         logging.getLogger(name).setLevel(logging.ERROR)
     for module in ("pytorch_lightning", "lightning_fabric", "torch"):
         warnings.filterwarnings("ignore", module=rf"{module}\.")  # advice on settings that are chosen here on purpose

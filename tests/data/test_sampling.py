@@ -321,3 +321,10 @@ def test_no_text_or_no_room_is_refused():
         sampler(make_store([[1], [1]]))
     with pytest.raises(UserError, match="no room"):
         sampler(make_store([[5, 5]]), length=4)
+
+
+@pytest.mark.parametrize(("pair", "least"), [(False, 4), (True, 5)])
+def test_the_least_length_is_told(store, pair, least):
+    with pytest.raises(UserError, match=f"set it to {least} or more"):
+        sampler(store, least - 1, pair=pair)
+    assert sampler(store, least, pair=pair).draw(0, 50).lengths.max() == least

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import importlib
+import logging
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +200,36 @@ class TestStates:
 def test_names_of_special_tokens_are_text_but_for_the_mask_of_fill(model: Model, vocabulary: Vocabulary) -> None:
     assert vocabulary.mask not in model._ids("a [MASK] [SEP]")
     assert "bertlab model pretrain-small" in repr(model)
+
+
+def test_evaluating_leaves_the_process_as_it_was_and_what_was_trained_on_aside(
+    make_run: MakeRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BERTLAB_CACHE", str(tmp_path / "cache"))
+    for folder in ("own", "other"):
+        (tmp_path / folder).mkdir()
+        for number in range(4):
+            (tmp_path / folder / f"{number}.txt").write_text(f"he was {folder}. paris is the capital of france. " * (20 + number))
+    run = make_run()
+    (run / "config.yaml").write_text(f"corpus: {{kind: text, path: {tmp_path / 'own'}, held_out: 0.3}}")
+    model = bertlab.load(run)
+
+    def process() -> tuple[object, ...]:
+        algorithms = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+        return torch.get_num_threads(), *algorithms, list(warnings.filters), logging.getLogger("pytorch_lightning").level
+
+    importlib.import_module("bertlab.training.machine")  # Lightning sets filters and levels of its own when it is imported
+    monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
+    torch.set_num_threads(2)
+    torch.use_deterministic_algorithms(False)
+    try:
+        before = process()
+        figures = model.evaluate(tmp_path / "other", lengths=[16])[16]
+        assert process() == before
+        assert torch.utils.deterministic.fill_uninitialized_memory
+        with pytest.raises(UserError, match=r"held_out=0\.5 documents would count as held out"):
+            model.evaluate(tmp_path / "own", lengths=[16], held_out=0.5)
+        assert process() == before
+    finally:
+        torch.set_num_threads(1)
+    assert figures["perplexity"] > 1
