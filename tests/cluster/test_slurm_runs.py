@@ -201,9 +201,15 @@ def test_one_run_on_two_nodes(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_a_run_says_of_its_failure_is_seen(calls: Calls) -> None:
-    _, err = calls.run("launcher=slurm", "corpus.path=nowhere", code=1)
-    assert "nowhere" in err
-    assert "failed with exit code" in err
+    _, err = calls.run("launcher=slurm", "corpus.filter.min_words=100000", code=1)
+    assert "No text was found" in err  # said by the job: the corpus is read there
+    assert re.search(r"job \d+ failed with exit code 1", err)
+
+
+def test_what_can_be_known_to_fail_is_not_queued(calls: Calls) -> None:
+    _, err = calls.run("launcher=slurm", "corpus.path=nowhere", code=2)
+    assert "there is no such file or folder" in err
+    assert not list((calls.folder / "runs").glob("slurm/*"))
 
 
 def assert_went_on(calls: Calls, undisturbed: tuple[bytes, bytes]) -> None:
