@@ -15,6 +15,8 @@ from bertlab.data.batches import Batch
 from bertlab.errors import UserError
 from bertlab.interop.incremental import Reader
 from bertlab.interop.pretrained import Pretrained, load_pretrained
+from bertlab.models.pooling import pool
+from bertlab.models.task_checks import layers_of
 
 _TOKENS_AT_ONCE = 4096  # of a batch, unless one text alone has more
 MASK = "[MASK]"
@@ -182,7 +184,7 @@ class Model:
 
         Layer 0 are the embeddings, -1 is the last one. What is longer than the model can read is cut off.
         """
-        layers = self.bert.architecture.layers if self.bert.architecture.backbone != "cbow" else 1
+        layers = layers_of(self.bert.architecture)
         if not -layers - 1 <= layer <= layers:
             raise UserError(f"layer={layer} is not there: {self.pretrained.name} has the layers 0 (the embeddings) to {layers}.")
         found: dict[int, Tensor] = {}
@@ -205,14 +207,8 @@ class Model:
         states = self.states(texts)
         if pooling == "mean":
             return torch.stack([state.mean(0) for state in states])
-        return torch.stack([self._standing_for_all(state) for state in states])
-
-    def _standing_for_all(self, states: Tensor) -> Tensor:
-        """The states (n, H) of a sequence → the one that has seen all of it, see ``Architecture.pooling``."""
-        pooling, half = self.bert.architecture.pooling, states.shape[1] // 2
-        if pooling == "ends":
-            return torch.cat((states[-1, :half], states[0, half:]))
-        return states[0 if pooling == "first" else -1]
+        offsets = torch.tensor([0, *(len(state) for state in states)]).cumsum(0)
+        return pool(torch.cat(states), offsets, self.bert.architecture.pooling, directions=1)
 
     def _needs(self, head: str, what: str) -> None:
         lacking = head in self.pretrained.fresh or (head != "language head" and not self.bert.architecture.next_sentence)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from bertlab.data.batches import Batch
@@ -14,6 +13,7 @@ from bertlab.models.cbow import BagOfWords
 from bertlab.models.embeddings import Embeddings
 from bertlab.models.heads import LanguageHead, Pooler
 from bertlab.models.initialisation import initialise
+from bertlab.models.pooling import pool
 from bertlab.models.transformer import Transformer
 
 Backbone = Transformer | BiLSTM | BagOfWords
@@ -56,13 +56,7 @@ class Bert(nn.Module):
 
     def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
         """The state that stands for each sequence (B, H), see ``Architecture.pooling``; through the pooler where there is one."""
-        first, last = batch.offsets[:-1], batch.offsets[1:] - 1
-        pooling = self.architecture.pooling
-        if pooling == "ends":
-            half = hidden.shape[1] // 2
-            states = torch.cat((hidden[last, :half], hidden[first, half:]), -1)
-        else:
-            states = hidden[first if pooling == "first" else last]
+        states = pool(hidden, batch.offsets, self.architecture.pooling, directions=1)
         return states if self.pooler is None else self.pooler(states)
 
     def next_sentence_logits(self, hidden: Tensor, batch: Batch) -> Tensor:

@@ -21,6 +21,7 @@ from bertlab.models.crf import LinearChainCRF
 from bertlab.models.dropout import drop
 from bertlab.models.features import is_weighted, layers_read
 from bertlab.models.initialisation import initialise
+from bertlab.models.pooling import pool, pooled_width
 from bertlab.models.segments import Segments, at_least_fp32
 from bertlab.models.task_checks import OF_A_SEQUENCE
 
@@ -95,33 +96,6 @@ class Dense(nn.Module):
         return torch.tanh(self.dense(states))
 
 
-def pooled_width(width: int, pooling: str, directions: int) -> int:
-    """How wide what ``pool`` makes of states of ``width`` is."""
-    return 2 * width if pooling == "mean_max" or (pooling == "ends" and directions == 0) else width
-
-
-def pool(states: Tensor, sequences: Batch, pooling: str, directions: int) -> Tensor:
-    """One vector a sequence: (T, W) → (B, ``pooled_width``).
-
-    first, last: that token's state. ends: where the states are ``directions`` pairs of halves, side by side, that read rightward and
-    leftward, the last token's of the one and the first token's of the other, each of which has read everything; where they are no such
-    pairs (``directions`` 0), the first token's state beside the last one's. mean, max: over the sequence's tokens; mean_max: both, side
-    by side.
-    """
-    first, last = sequences.offsets[:-1], sequences.offsets[1:] - 1
-    if pooling in ("first", "last"):
-        return states.index_select(0, first if pooling == "first" else last)
-    if pooling == "ends":
-        begin, end = states.index_select(0, first), states.index_select(0, last)
-        if directions == 0:
-            return torch.cat((begin, end), -1)
-        begin, end = (each.view(len(each), directions, 2, -1) for each in (begin, end))
-        return torch.stack((end[:, :, 0], begin[:, :, 1]), 2).flatten(1)
-    segments = Segments.of(sequences.offsets, len(states))
-    parts = {"mean": [segments.mean], "max": [segments.max], "mean_max": [segments.mean, segments.max]}[pooling]
-    return torch.cat([part(states) for part in parts], -1)
-
-
 class TaskHead(nn.Module):
     """All that is put on top of the backbone's states, down to the logits.
 
@@ -176,7 +150,7 @@ class TaskHead(nn.Module):
         if self.reader is not None:
             states = self.reader(states, rows)
         if self.kind in OF_A_SEQUENCE:
-            states = pool(states, rows, self.pooling, self.directions)
+            states = pool(states, rows.offsets, self.pooling, self.directions)
             pooler = pretrained_pooler if self.takes_pretrained_pooler else self.pooler
             states = states if pooler is None else pooler(states)
         elif words is not None:

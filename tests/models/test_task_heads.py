@@ -1,14 +1,12 @@
 from __future__ import annotations
 
-import itertools
-
 import pytest
 import torch
 import torch.nn.functional as F
 from toys import LENGTHS, toy_batch
 
 from bertlab.models.dropout import seed_dropout
-from bertlab.models.task_heads import Convolution, LayerMix, Reader, pool, pooled_width
+from bertlab.models.task_heads import Convolution, LayerMix, Reader
 
 torch.set_num_threads(1)
 
@@ -63,26 +61,3 @@ def test_a_mix_starts_as_the_mean_and_can_be_any_layer() -> None:
     mix.weights.data[1] = 50.0
     mix.scale.data.fill_(2.0)
     torch.testing.assert_close(mix(states), 2 * states[:, 1])
-
-
-@pytest.mark.parametrize(
-    ("pooling", "directions"), [*itertools.product(("first", "last", "mean", "max", "mean_max"), (0,)), *(("ends", n) for n in (0, 1, 2))]
-)
-def test_pooling_is_over_each_sequence_alone(pooling: str, directions: int) -> None:
-    torch.manual_seed(0)
-    x = torch.randn(sum(LENGTHS), 8, dtype=torch.float64)
-    expected = []
-    for each in x.split(LENGTHS):
-        first, last = each[0], each[-1]
-        vectors = {
-            "first": [first],
-            "last": [last],
-            "mean": [each.mean(0)],
-            "max": [each.amax(0)],
-            "mean_max": [each.mean(0), each.amax(0)],
-            "ends": {0: [first, last], 1: [last[:4], first[4:]], 2: [last[:2], first[2:4], last[4:6], first[6:]]}[directions],
-        }[pooling]
-        expected.append(torch.cat(vectors))
-    found = pool(x, toy_batch(LENGTHS), pooling, directions)
-    torch.testing.assert_close(found, torch.stack(expected))
-    assert found.shape[1] == pooled_width(8, pooling, directions)
