@@ -20,7 +20,7 @@ from bertlab.interop.weight_names import head_of
 from bertlab.messages import say
 from bertlab.models.architecture import Architecture
 from bertlab.models.task_checks import OF_A_SEQUENCE
-from bertlab.training.run_folder import RunFolder, find_run
+from bertlab.training.run_folder import RunFolder, find_run, folder_of_weights, no_folder_of_weights
 
 if TYPE_CHECKING:
     from bertlab.models.bert import Bert
@@ -108,14 +108,13 @@ def _from_file(path: Path) -> Pretrained:
         raise UserError(
             f"{path} is no file of weights that can be taken by itself: give its folder, or a .safetensors file in a run's folder."
         )
-    for folder in path.absolute().parents[:2]:
-        if (folder / "config.yaml").is_file() or (folder / "architecture.json").is_file():
-            run = RunFolder(folder) if (folder / "config.yaml").is_file() else None
-            name = _name(folder) if path.name == RunFolder(folder).weights.name else f"{_name(folder)}-{path.stem}"
-            return _from_own(folder, name, read_weights(path), run, origin=path.absolute())
+    if (folder := folder_of_weights(path)) is not None:
+        run = RunFolder(folder) if (folder / "config.yaml").is_file() else None
+        name = _name(folder) if path.name == RunFolder(folder).weights.name else f"{_name(folder)}-{path.stem}"
+        return _from_own(folder, name, read_weights(path), run, origin=path.absolute())
     if huggingface.config_path(path.absolute().parent):
         return _from_hugging_face(path.absolute().parent)
-    raise UserError(f"{path} is no file of weights in a run's folder: give checkpoint=RUN, or RUN/checkpoints/step-NUMBER.safetensors.")
+    raise no_folder_of_weights(path)
 
 
 def _run_weights(run: RunFolder) -> dict[str, Tensor]:

@@ -217,13 +217,24 @@ def find_checkpoint(name: str, runs: Path) -> tuple[RunFolder, Path | None]:
     Raises:
         UserError: nothing has that name.
     """
-    path = Path(name)
-    if path.suffix == ".safetensors":
-        for folder in path.absolute().parents[:2]:
-            if path.is_file() and (folder / "config.yaml").is_file():
-                return RunFolder(folder), path
-        raise UserError(f"{name} is no file of weights in a run's folder: give checkpoint=RUN, or RUN/checkpoints/step-NUMBER.safetensors.")
-    return find_run(name, runs), None
+    path = Path(name).expanduser()
+    if path.suffix != ".safetensors":
+        return find_run(name, runs), None
+    folder = folder_of_weights(path)
+    if folder is None or not (folder / "config.yaml").is_file():
+        raise no_folder_of_weights(path)
+    return RunFolder(folder), path
+
+
+def folder_of_weights(path: Path) -> Path | None:
+    """The run's or exported folder that a file of weights belongs to: its own or the one above; None where neither is one."""
+    folders = path.absolute().parents[:2] if path.is_file() else ()
+    return next((folder for folder in folders if any((folder / name).is_file() for name in ("config.yaml", "architecture.json"))), None)
+
+
+def no_folder_of_weights(path: Path) -> UserError:
+    """What is said of a file that is in no such folder."""
+    return UserError(f"{path} is no file of weights in a run's folder: give checkpoint=RUN, or RUN/checkpoints/step-NUMBER.safetensors.")
 
 
 def find_run(name: str, runs: Path) -> RunFolder:
@@ -232,8 +243,8 @@ def find_run(name: str, runs: Path) -> RunFolder:
     Raises:
         UserError: nothing has that name.
     """
-    if (Path(name) / "config.yaml").is_file():
-        return RunFolder(Path(name))
+    if ((path := Path(name).expanduser()) / "config.yaml").is_file():
+        return RunFolder(path)
     if (runs / name / "config.yaml").is_file():
         return RunFolder(runs / name)
     if found := sorted(runs.glob(f"*-{name}/config.yaml")) if len(name) == 8 and name.isalnum() else []:

@@ -337,13 +337,23 @@ def test_only_blocks_are_compiled(backbone: str, make_config: MakeConfig, capsys
     assert ("left out" in capsys.readouterr().err) == (backbone == "bilstm")
 
 
-def test_finding_runs(make_config: MakeConfig, tmp_path: Path) -> None:
+def test_finding_runs(make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = tmp_path / "runs"
     path = runs / "pretrain-tiny-mlm-0123abcd"
     path.mkdir(parents=True)
     RunFolder(path).write_config(make_config())
     for name in (str(path), path.name, "0123abcd"):
         assert find_run(name, runs).path == path
+    exported = path / "exported"
+    exported.mkdir()
+    for file in (path / "model.safetensors", exported / "model.safetensors", exported / "architecture.json"):
+        file.touch()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert find_run(f"~/runs/{path.name}", runs).path == path
+    weights = f"~/runs/{path.name}/model.safetensors"
+    assert find_checkpoint(weights, runs) == (RunFolder(path), path / "model.safetensors")
+    with pytest.raises(UserError, match="no file of weights in a run's folder"):  # it is of the folder that it lies in
+        find_checkpoint(str(exported / "model.safetensors"), runs)
     with pytest.raises(UserError, match="0123abcd"):
         find_run("nothing", runs)
 
