@@ -146,7 +146,7 @@ class TestWords:
                 ["EU O", "reject O", "", "Peter O", "Blackburn O"],
                 "said.txt:2 has the word 'reject' where the data has 'rejects' (sentence 0)",
             ),
-            (["EU O", "rejects O", "", "Peter O"], "said.txt:4: the sentence has 1 words, but 2 in the data"),
+            (["EU O", "rejects O", "", "Peter O"], "said.txt:4: the sentence has 1 word, but 2 in the data"),
             (["EU O", "rejects O"], "said.txt holds another number of sentences (1) than the data (2)"),
             (["EU O", "rejects X", "", "Peter O", "Blackburn O"], "said.txt:2 predicts 'X': expected O, B-… or I-…"),
         ],
