@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.task_config import TaskConfig
-from bertlab.tasks.predictions import read_predictions
+from bertlab.tasks.predictions import evaluated_fingerprint, read_predictions
 from bertlab.training import finetune_result
 from bertlab.training.finetune import finetune, prepare_ingredients
 from bertlab.training.finetune_data import TaskSteps, inputs_of, read_task
@@ -63,7 +63,9 @@ def test_a_task_is_learnt_and_everything_about_it_is_told(tmp_path: Path, tasks:
     assert (result["task"], result["split"], result["metric"], result["seed"]) == ("toy_classification", "dev", "accuracy", 1)
     assert result["pretrained"]["name"] == "toy"
     assert result["data"]["examples"] == {"train": 45, "dev": 20}
-    assert result["data"]["notes"] == read_task(config, ["dev"]).data.notes
+    data = read_task(config, ["dev"]).data
+    assert result["data"]["evaluated"] == {"dev": evaluated_fingerprint(data.splits["dev"], data.labels)}
+    assert result["data"]["notes"] == data.notes
     assert result["recipe"]["steps"] == 90
     assert result["cut"] == {"devices": 1, "examples": 8}
     rows = [row for row in read_rows(run.metrics) if row["split"] == "dev"]
