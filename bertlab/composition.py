@@ -34,6 +34,7 @@ from bertlab.keys import check_key, words_for
 from bertlab.overrides import prepare_overrides
 from bertlab.resources import conf_folder
 from bertlab.schemas import C, Schema, belongs
+from bertlab.yaml_files import refuse_code
 
 # Hydra writes a folder and a log file for every job unless told otherwise; a run's folder is bertlab's own.
 _QUIET = {
@@ -76,6 +77,7 @@ def compose(
     """
     folders = [*([arguments.config_dir] if arguments.config_dir else []), conf_folder()]
     _check_config_name(arguments.config_name, folders)
+    _refuse_code(arguments)
     groups = {group: found for group, found in choices(folders).items() if belongs(group, schema)}
     chosen = {**default_choices(folders, arguments.config_name or schema.name), **_without_default(schema, groups)}
     overrides = prepare_overrides(arguments.overrides, schema, groups, chosen if base is None else groups, arguments.multirun)
@@ -110,6 +112,8 @@ def compose_all(schema: Schema[C], commands: Sequence[Sequence[str]], config_dir
         UserError: whatever is wrong with one of them.
     """
     folders = [*([config_dir] if config_dir else []), conf_folder()]
+    if config_dir:
+        refuse_code(config_dir)
     groups = {group: found for group, found in choices(folders).items() if belongs(group, schema)}
     chosen = {**default_choices(folders, schema.name), **_without_default(schema, groups)}
     prepared = [prepare_overrides(words, schema, groups, chosen, multirun=False) for words in commands]
@@ -122,6 +126,14 @@ def compose_all(schema: Schema[C], commands: Sequence[Sequence[str]], config_dir
             return [_to_config(schema, hydra.compose(schema.name, overrides=[*search, *overrides])) for overrides in prepared]
     except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
         raise _as_user_error(error, schema) from error
+
+
+def _refuse_code(arguments: Arguments) -> None:
+    """Refuse files of choices that would have Hydra call what they name. Raises ``UserError``."""
+    if any("hydra.searchpath" in override.partition("=")[0] for override in arguments.overrides):
+        raise UserError("hydra.searchpath cannot be set: --config-dir DIR names a folder of choices of your own.")
+    if arguments.config_dir:
+        refuse_code(arguments.config_dir)
 
 
 def _check_config_name(name: str | None, folders: Sequence[Path]) -> None:

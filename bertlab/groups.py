@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from bertlab.errors import UserError
+from bertlab.yaml_files import read_yaml
 
 _COMMAND = re.compile(r"^bertlab\s")  # by custom the first comment line of a file is the command that uses it
 _OVERRIDE = re.compile(r"^override\s+/?(\S+)$")
@@ -56,38 +55,46 @@ def default_values(folders: Sequence[Path], primary: str) -> dict[str, Any]:
         file = found.get(group, {}).get(choice)
         if file is None:
             continue
-        content = {key: value for key, value in (_load(file) or {}).items() if key != "defaults"}
+        content = {key: value for key, value in _load(file).items() if key != "defaults"}
         is_global = any(line.startswith("@package _global_") for line in _leading_comments(file))
         _overlay(values, content if is_global else {group: content})
     return values
 
 
-def _follow(defaults: list[Any], folders: Sequence[Path], chosen: dict[str, str]) -> None:
-    """Enter what a defaults list chooses into ``chosen``, and what the chosen files override in turn."""
+def _follow(defaults: list[Any], folders: Sequence[Path], chosen: dict[str, str], within: tuple[str, ...] = ()) -> None:
+    """Enter what a defaults list chooses into ``chosen``, and what the chosen files override in turn. ``within``: whose list it is."""
     for entry in defaults:
         for key, choice in entry.items() if isinstance(entry, Mapping) else ():
-            if choice is None or key.startswith("optional "):
+            if choice is None or not isinstance(key, str) or key.startswith("optional "):
                 continue
             overriding = _OVERRIDE.match(key)
             group = overriding.group(1) if overriding else key.removeprefix("/")
             chosen[group] = str(choice)
-            if not overriding:
-                _follow(_read(folders, f"{group}/{choice}.yaml"), folders, chosen)
+            file = f"{group}/{choice}.yaml"
+            if not overriding and file not in within:  # files that choose each other are Hydra's to refuse
+                _follow(_read(folders, file), folders, chosen, (*within, file))
 
 
 def _read(folders: Sequence[Path], name: str) -> list[Any]:
     """The defaults list of the first file of that name."""
     for folder in folders:
         if (folder / name).is_file():
-            return list((_load(folder / name) or {}).get("defaults", []))
+            return _defaults_list(folder / name)
     return []
 
 
-def _load(file: Path) -> Any:
-    try:
-        return yaml.safe_load(file.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UserError(f"Cannot read {file}: {' '.join(str(error).split())}.") from error
+def _defaults_list(file: Path) -> list[Any]:
+    defaults = _load(file).get("defaults", [])
+    if not isinstance(defaults, list):
+        raise UserError(f"{file}: defaults takes a list like [override /model: tiny], not {defaults!r}.")
+    return defaults
+
+
+def _load(file: Path) -> dict[str, Any]:
+    content = read_yaml(file)
+    if content is not None and not isinstance(content, dict):
+        raise UserError(f"{file} holds no mapping: a file of choices says key: value.")
+    return content or {}
 
 
 def _leading_comments(file: Path) -> Iterator[str]:

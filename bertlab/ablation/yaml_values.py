@@ -14,6 +14,7 @@ from bertlab.groups import choices, default_choices
 from bertlab.overrides import parse_override, prepare_overrides
 from bertlab.resources import conf_folder
 from bertlab.schemas import Schema, belongs
+from bertlab.yaml_files import read_nodes, read_yaml, refuse_overrides_of_code
 
 # What a table's file cannot override, since the command or the plan decides it.
 DECIDED = {
@@ -33,12 +34,8 @@ _DECIDED_WHOLLY = ("budget", "logger", "paths")  # with every key inside
 
 def load_yaml(path: Path) -> Any:
     """The content of a YAML file in which no key stands twice."""
-    try:
-        text = path.read_text(encoding="utf-8")
-        _refuse_repeated_keys(path, yaml.compose(text, Loader=yaml.SafeLoader), set())
-        return yaml.safe_load(text)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise UserError(f"Cannot read {path}: {' '.join(str(error).split())}.") from error
+    _refuse_repeated_keys(path, read_nodes(path), set())
+    return read_yaml(path)
 
 
 def _refuse_repeated_keys(path: Path, node: Any, seen: set[int]) -> None:
@@ -49,9 +46,10 @@ def _refuse_repeated_keys(path: Path, node: Any, seen: set[int]) -> None:
         first: dict[str, int] = {}
         for key, value in node.value:
             line = key.start_mark.line + 1
-            if key.value in first:
-                raise UserError(f"{path}:{line}: {key.value!r} is given twice (first in line {first[key.value]}): keep one.")
-            first[str(key.value)] = line
+            name = str(key.value)
+            if name in first:
+                raise UserError(f"{path}:{line}: {name!r} is given twice (first in line {first[name]}): keep one.")
+            first[name] = line
             _refuse_repeated_keys(path, value, seen)
     elif isinstance(node, yaml.SequenceNode):
         for value in node.value:
@@ -130,6 +128,7 @@ class Values:
             )
         groups = {group: files for group, files in self.groups.items() if belongs(group, schema)}
         try:
+            refuse_overrides_of_code(value)
             for each in value:
                 _refuse_decided(each, decided)
             prepare_overrides(value, schema, groups, default_choices(self.folders, schema.name), multirun=False)
