@@ -14,6 +14,7 @@ from bertlab import interruption
 from bertlab.completion import complete_overrides, join_split_words
 from bertlab.errors import RunFailed, UserError, unknown
 from bertlab.messages import complain
+from bertlab.secrecy import refuse_secrets
 
 _ABOUT = """bertlab asks what each part of BERT contributes, at a size that fits your machine.
 
@@ -56,6 +57,7 @@ def _options(
 
 def _verb(run: Callable[[list[str]], int], words: list[str] | None) -> None:
     """Run a verb and exit with its code; an interruption and a closed pipe are not errors to be explained."""
+    refuse_secrets(words or [])
     try:
         code = run(words or [])
         sys.stdout.flush()

@@ -34,6 +34,7 @@ from bertlab.keys import check_key, words_for
 from bertlab.overrides import prepare_overrides
 from bertlab.resources import conf_folder
 from bertlab.schemas import C, Schema, belongs
+from bertlab.secrecy import refuse_secrets_of
 from bertlab.yaml_files import refuse_code
 
 # Hydra writes a folder and a log file for every job unless told otherwise; a run's folder is bertlab's own.
@@ -91,8 +92,10 @@ def compose(
         chosen = HydraConfig.get().runtime.choices
         try:
             job = Job(_to_config(schema, composed), _job_overrides())
-        except OmegaConfBaseException as error:
-            errors.append(_as_user_error(error, schema))  # raised here, Hydra would write of it on standard error itself
+        except (OmegaConfBaseException, UserError) as error:
+            errors.append(
+                error if isinstance(error, UserError) else _as_user_error(error, schema)
+            )  # raised here, Hydra would write of it on standard error itself
             return
         if launched is None or (chosen["hydra/launcher"] == "basic" and chosen["hydra/sweeper"] == "basic"):
             jobs.append(job)
@@ -185,6 +188,7 @@ def _to_config(schema: Schema[C], composed: DictConfig) -> C:
     merged = OmegaConf.merge(OmegaConf.structured(schema.config), composed)  # a primary file of the user's own may not name the schema
     config = OmegaConf.to_object(merged)
     assert isinstance(config, schema.config)
+    refuse_secrets_of(config)  # as ${oc.env:…} of a file brings them in
     return config
 
 

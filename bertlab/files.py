@@ -65,3 +65,8 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def is_plain_name(name: str) -> bool:
+    """Whether ``name`` is one of something inside a folder, which leads nowhere else."""
+    return bool(name) and name not in (".", "..") and not set(name) & {"/", "\\", "\0"}

@@ -24,7 +24,7 @@ from bertlab.ablation.graph import CellPlan, Node, Plan, TablePlan
 from bertlab.ablation.grid import Grid
 from bertlab.ablation.records import read_record
 from bertlab.errors import UserError, unknown
-from bertlab.files import write_json
+from bertlab.files import is_plain_name, write_json
 from bertlab.messages import warn
 from bertlab.training.identity import hash8
 
@@ -138,10 +138,24 @@ def read_manifest(path: Path) -> Manifest:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
         known = {name: values[name] for name in (each.name for each in fields(Manifest))}
-        return _built(Manifest, known)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        manifest: Manifest = _built(Manifest, known)
+        _check_names(manifest)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         again = "run bertlab ablate --grid again, which writes it anew and runs nothing twice"
         raise UserError(f"{path} is no table's file that this version reads ({type(error).__name__}: {error}): {again}.") from error
+    return manifest
+
+
+def _check_names(manifest: Manifest) -> None:
+    """What becomes a path stays inside the runs' folder, and what is named is there. Raises ValueError or KeyError."""
+    sources = [node.source for node in manifest.nodes.values() if node.source is not None]
+    for name in (manifest.table, manifest.scale, *manifest.nodes, *(node.key for node in manifest.nodes.values())):
+        if not is_plain_name(name):
+            raise ValueError(f"{name!r} is no name")
+    for key in (*sources, *(key for cell in manifest.cells for key in cell.nodes)):
+        manifest.nodes[key]
+    for cell in manifest.cells:
+        manifest.grid.rows[cell.row], manifest.grid.columns[cell.column]
 
 
 def find_manifests(runs: Path, names: Sequence[str]) -> list[Manifest]:
@@ -233,6 +247,8 @@ def _value(hint: Any, value: Any) -> Any:
         return Path(value)
     if is_dataclass(hint):
         return _built(typing.cast(type[Any], hint), value)
+    if hint in (str, int, float, bool) and (type(value) is not hint and not (hint is float and type(value) is int)):
+        raise TypeError(f"{value!r} is no {hint.__name__}")
     if origin in (typing.Union, types.UnionType):
         return tuple(value) if isinstance(value, list) else value
     if origin is tuple:

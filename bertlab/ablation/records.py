@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from bertlab.ablation.graph import Record
-from bertlab.files import write_json
+from bertlab.files import is_plain_name, write_json
 
 
 def record_path(runs: Path, key: str) -> Path:
@@ -28,8 +28,21 @@ def read_record(runs: Path, key: str) -> Record | None:
         record = Record(**json.loads(record_path(runs, key).read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
         return None
-    if not Path(record.folder).is_dir() and (moved := runs / Path(record.folder).name).is_dir():
-        record = replace(record, folder=str(moved))  # with all of the runs' folder
-    if record.status == "done" and not (Path(record.folder) / "result.json").is_file():
+    if not all(isinstance(each, str) for each in (record.status, record.folder, record.reason)) or not isinstance(
+        record.seconds, int | float
+    ):
+        return None
+    if record.folder and not _is_inside(Path(record.folder), runs):
+        # Moved with all of the runs' folder, unless somebody has written a path of elsewhere, which nobody shall be led to.
+        name = Path(record.folder).name
+        record = replace(record, folder=str(runs / name) if is_plain_name(name) else "")
+    if record.status not in ("done", "failed"):
+        return None
+    if record.status == "done" and not (record.folder and (Path(record.folder) / "result.json").is_file()):
         return None  # the run's folder was deleted: it is to be run again
     return record
+
+
+def _is_inside(folder: Path, runs: Path) -> bool:
+    """Whether a run's folder is there, and one of ``runs``."""
+    return folder.is_dir() and is_plain_name(folder.name) and folder.parent.resolve() == runs.resolve()

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from bertlab.errors import UserError
+from bertlab.files import is_plain_name
 from bertlab.training.checkpoints import WEIGHTS_HASH, hash_of_weights
 
 # In the order of preference. An index names the files that hold each weight.
@@ -78,13 +79,13 @@ def _read_safetensors(path: Path) -> dict[str, Tensor]:
 
 def _read_shards(index: Path) -> dict[str, Tensor]:
     try:
-        places: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        names = sorted(set(places.values()))
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        places: dict[str, Any] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        names = sorted(set(places.values()), key=str)
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError, OSError) as error:
         raise UserError(f"{index} is no index of weights: it needs a weight_map of names and files.") from error
     weights: dict[str, Tensor] = {}
     for name in names:
-        if Path(name).name != name:
+        if not isinstance(name, str) or not is_plain_name(name):
             raise UserError(f"{index} names {name!r}, which is not a file beside it.")
         if not (index.parent / name).is_file():
             raise UserError(f"{index} names {name}, which is not there: fetch the folder anew.")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bertlab.errors import UserError
-from bertlab.files import write_atomically
+from bertlab.files import is_plain_name, write_atomically
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.examples import Prediction
 
@@ -21,7 +21,10 @@ def write_submission(folder: Path, task: TaskConfig, split: str, predictions: Se
     if split not in task.submission:
         known = ", ".join(task.submission) or "none"
         raise UserError(f"task={task.name} has no form for submitting {split} (task.submission has {known}).")
-    path = folder / task.submission[split]
+    name = task.submission[split]
+    if not is_plain_name(name):
+        raise UserError(f"task.submission.{split}={name}: it takes the name of a file, which is put into the run's folder.")
+    path = folder / name
     write_atomically(path, _answers(predictions) if task.kind == "span" else _table(task, predictions))
     return path
 
