@@ -12,7 +12,9 @@ from pathlib import Path
 
 SUFFIXES = (".gz", ".bz2", ".zst")
 CHUNK = 1 << 18  # bytes
-_COMPRESSED_CHUNK = 1 << 14  # bytes of input at once where the library does not bound the output
+_COMPRESSED_CHUNK = 1 << 10  # bytes of input at once where the library does not bound the output: 32 MiB at most come of them
+MOST_TIMES = 200  # that a file may grow; text shrinks to a tenth or so
+FREE = 1 << 26  # bytes that every file may hold, however well it is compressed
 
 # Everything that a file which is missing, forbidden, damaged or cut short raises while it is read.
 READ_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
@@ -38,13 +40,23 @@ def chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]
         raise OSError("not a regular file")
     suffix = Path(path).suffix.lower()
     if suffix == ".gz":
-        yield from _members(gzip.GzipFile(path, "rb"))
+        yield from _in_proportion(path, _members(gzip.GzipFile(path, "rb")))
     elif suffix == ".bz2":
-        yield from _members(bz2.BZ2File(path, "rb"))
+        yield from _in_proportion(path, _members(bz2.BZ2File(path, "rb")))
     elif suffix == ".zst":
-        yield from _zstandard_frames(path)
+        yield from _in_proportion(path, _zstandard_frames(path))
     else:
         yield from _plain(path, start, end, CHUNK)
+
+
+def _in_proportion(path: str, stream: Iterator[bytes]) -> Iterator[bytes]:
+    """The stream of a compressed file, which ends with an error where more comes out of it than of any text."""
+    at_most, seen = max(FREE, MOST_TIMES * Path(path).stat().st_size), 0
+    for chunk in stream:
+        seen += len(chunk)
+        if seen > at_most:
+            raise OSError(f"it unpacks to more than {MOST_TIMES} times its size, which no text does")
+        yield chunk
 
 
 def _plain(path: str, start: int, end: int | None, size: int) -> Iterator[bytes]:

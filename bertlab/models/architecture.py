@@ -17,6 +17,19 @@ PLACEMENTS = ("post", "pre")
 # what follows.
 ATTENTION_OF_OBJECTIVE = {"mlm_nsp": "bidirectional", "mlm": "bidirectional", "ltr": "causal", "rtl": "anticausal"}
 
+# Whole numbers, and far more than any model has.
+_AT_MOST = {
+    "vocab_size": 10**8,
+    "layers": 10**4,
+    "hidden": 10**6,
+    "heads": 10**6,
+    "intermediate": 10**7,
+    "positions": 10**8,
+    "segments": 10**4,
+    "window": 10**9,
+}
+_LARGEST = 1e30  # of the others
+
 # The values that not every backbone has a use for, with those that do.
 _USED_BY = {
     "layers": ("transformer", "bilstm"),
@@ -58,6 +71,7 @@ class Architecture:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be built. Raises ``UserError``."""
+        self._check_values()
         for what, value, known in (
             ("activation", self.activation, ACTIVATIONS),
             ("backbone", self.backbone, BACKBONES),
@@ -74,6 +88,25 @@ class Architecture:
             )
         if self.backbone == "bilstm":
             self._check_directions()
+
+    def _check_values(self) -> None:
+        """Each of its type and of an extent that a machine may have: foreign files, too, say what a model is."""
+        for each in fields(self):
+            value, at_most = getattr(self, each.name), _AT_MOST.get(each.name)
+            if each.name == "window" and value is None:
+                continue
+            if at_most is not None:
+                if type(value) is not int or not 0 <= value <= at_most:
+                    raise UserError(f"{each.name}={value!r} cannot be: it takes a whole number from 0 to {at_most:,}.")
+            elif isinstance(each.default, float):
+                if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
+                    raise UserError(f"{each.name}={value!r} cannot be: it takes a number.")
+            elif type(value) is not type(each.default):
+                raise UserError(
+                    f"{each.name}={value!r} cannot be: it takes {'text' if isinstance(each.default, str) else 'true or false'}."
+                )
+        if not self.heads or not self.hidden:
+            raise UserError("A model takes at least one head and a width above 0.")
 
     def _check_directions(self) -> None:
         if self.directions in ("both", "pair") and self.hidden % 2:

@@ -81,7 +81,7 @@ class FeatureSource:
     def __init__(self, path: Path, row_offsets: Int64s) -> None:
         """``row_offsets`` (E + 1,): where the rows of each example begin in the file."""
         self.path = path
-        self.states: NDArray[np.float32] = np.load(path, mmap_mode="r")  # (R, n, H)
+        self.states: NDArray[np.float32] = _mapped(path, int(row_offsets[-1]))  # (R, n, H)
         self._offsets = row_offsets
 
     def attach(self, batch: TaskBatch) -> TaskBatch:
@@ -128,6 +128,17 @@ def kept_features(
             with written_atomically(path) as file:
                 _write(file, shape, row_offsets, batches(), states_of, advance)
     return FeatureSource(path, row_offsets)
+
+
+def _mapped(path: Path, rows: int) -> NDArray[np.float32]:
+    """The array of a .npy file; nothing of it is read. UserError where it is another one, or not as long as it says."""
+    try:
+        found: NDArray[np.float32] = np.load(path, mmap_mode="r")
+        if found.dtype != np.dtype("<f4") or found.ndim != 3 or len(found) != rows:
+            raise ValueError(f"it holds {found.shape} of {found.dtype}")
+    except (ValueError, OverflowError, EOFError, AttributeError, TypeError) as error:
+        raise UserError(f"The features {path} are damaged ({error}): delete that file, and they are made anew.") from error
+    return found
 
 
 def _check_room(path: Path, shape: tuple[int, int, int]) -> None:

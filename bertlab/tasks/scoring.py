@@ -30,6 +30,7 @@ from bertlab.tasks.rows import Table, parse_json, read_text
 from bertlab.tasks.squad_metrics import thresholded
 
 _SHOWN = 3  # ids in a message
+_LARGEST = 1e300  # of a score: beyond it sums are infinite
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def predictions_with_gold(task: TaskConfig, path: Path) -> tuple[list[Prediction
     """
     form = form_of(task, path)
     if form == "ours":
-        predictions = read_predictions(path)
+        predictions = [_with_checked_values(task, path, each) for each in read_predictions(path)]
     elif form == "columns":
         predictions = _with_gold_column(task, read_conll(path))
     else:
@@ -213,6 +214,41 @@ def _checked(task: TaskConfig, given: Given, labels: list[str], example: Example
     if not math.isfinite(number) or (task.kind == "choice" and number != int(number)):
         raise UserError(f"{given.where} has {value!r}: expected {'the number of a choice' if task.kind == 'choice' else 'a number'}.")
     return int(number) if task.kind == "choice" else number
+
+
+def _with_checked_values(task: TaskConfig, path: Path, prediction: Prediction) -> Prediction:
+    """A prediction that says itself what is right, both in the form that metrics take. Raises UserError."""
+    where = f"{path}: {prediction.id!r}"
+    said: Any = prediction.prediction
+    right: Any = prediction.gold
+    wrong = UserError(f"{where} has the prediction {said!r} and as what is right {right!r}: neither can be missing, both are of one form.")
+    if prediction.answer is not None and not isinstance(prediction.answer, str):
+        raise UserError(f"{where} has the answer {prediction.answer!r}: expected a text.")
+    if prediction.scores is not None and not _are_numbers(prediction.scores):
+        raise UserError(f"{where} has the scores {prediction.scores!r}: expected numbers.")
+    if task.kind == "span":
+        if not (said is None or isinstance(said, str)) or not _are_texts(right):
+            raise wrong
+    elif task.kind == "tagging":
+        if not _are_texts(said) or not _are_texts(right) or len(said) != len(right):
+            raise wrong
+    elif task.kind == "classification":
+        if not all(isinstance(value, str | int) for value in (said, right)):
+            raise wrong
+    elif not _are_numbers([said, right]) or (task.kind == "choice" and not all(float(value).is_integer() for value in (said, right))):
+        raise wrong
+    return prediction
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, str) for each in value)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether it is a list of numbers that a float can hold."""
+    if not isinstance(value, list):
+        return False
+    return all(isinstance(each, int | float) and not isinstance(each, bool) and abs(each) <= _LARGEST for each in value)
 
 
 def _checked_tags(task: TaskConfig, given: Given, value: Any, labels: list[str], example: Example) -> list[str]:

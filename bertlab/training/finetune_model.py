@@ -104,8 +104,19 @@ def load_finetuned(run: RunFolder) -> Finetuned:
         head, features = from_plain(HeadConfig, described["head"]), from_plain(FeaturesConfig, described["features"])
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise UserError(f"{run.task} is damaged ({type(error).__name__}: {error}): train the run anew.") from error
-    bert = Bert(run.read_architecture())
-    model = TaskModel(bert, task.kind, len(described["labels"]), head, features)
-    model.load_state_dict(read_weights(run.weights))
-    threshold = json.loads(run.result.read_text(encoding="utf-8")).get("threshold")
+    weights, architecture = read_weights(run.weights), run.read_architecture()
+
+    def build() -> TaskModel:
+        return TaskModel(Bert(architecture), task.kind, len(described["labels"]), head, features)
+
+    try:
+        with torch.device("meta"):  # what it would take is compared with what is there before it is taken
+            claimed = {name: tensor.shape for name, tensor in build().state_dict().items()}
+        if claimed != {name: tensor.shape for name, tensor in weights.items()}:
+            raise ValueError("it is not what the weights are of")
+        threshold = json.loads(run.result.read_text(encoding="utf-8")).get("threshold")
+    except (ValueError, TypeError, AttributeError, RuntimeError, OverflowError) as error:
+        raise UserError(f"{run.task} or {run.result.name} is damaged ({type(error).__name__}: {error}): train the run anew.") from error
+    model = build()
+    model.load_state_dict(weights)
     return Finetuned(model.eval(), Vocabulary.load(run.tokenizer), task, described["labels"], threshold)

@@ -35,6 +35,7 @@ from bertlab.files import write_atomically
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.models.architecture import Architecture
 from bertlab.patience import lock_seconds
+from bertlab.yaml_files import read_yaml
 
 T = TypeVar("T")
 
@@ -198,15 +199,15 @@ class RunFolder:
         """The model's shape, of architecture.json. UserError where it is damaged."""
         try:
             return Architecture.from_dict(json.loads(self.architecture.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise UserError(f"{self.architecture} is damaged ({error}): export or train the model anew.") from error
 
     def _read_config(self, kind: type[T]) -> T:
         try:
-            return from_plain(kind, yaml.safe_load(self.config.read_text(encoding="utf-8")))
+            return from_plain(kind, read_yaml(self.config))
         except KeyError as error:
             raise UserError(f"{self.config} has the key {error}, which this version does not know: take it out.") from error
-        except (ValueError, TypeError, AttributeError, yaml.YAMLError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             reason = " ".join(str(error).split())
             raise UserError(f"{self.config} is not what a run has written ({reason}): undo what was changed there.") from error
 
