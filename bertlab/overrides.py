@@ -167,9 +167,15 @@ def _merged(overrides: list[Override], schema: Schema[Any]) -> list[str]:
     for root in dict.fromkeys(roots):
         within = [override for override, its_root in zip(overrides, roots, strict=True) if its_root == root]
         nested = [[_nest(override.key_or_group, root, value) for value in values_of(override)] for override in within]
+        if wrong := [override.input_line for override, values in zip(within, nested, strict=True) if not all(map(_is_mapping, values))]:
+            raise UserError(f"{wrong[0]!r}: {root} takes a mapping, as in {root}={{NAME: {{…}}}}.")
         combined = [_deep_merge(combination) for combination in itertools.product(*nested)]
         merged.append(f"++{root}=" + ",".join(text_of(value) for value in combined))
     return merged
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
 def _nest(key: str, root: str, value: Any) -> Any:

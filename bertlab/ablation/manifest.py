@@ -250,6 +250,8 @@ def _value(hint: Any, value: Any) -> Any:
     if hint in (str, int, float, bool) and (type(value) is not hint and not (hint is float and type(value) is int)):
         raise TypeError(f"{value!r} is no {hint.__name__}")
     if origin in (typing.Union, types.UnionType):
+        if not isinstance(value, str | int | float | list):
+            raise TypeError(f"{value!r} is neither text nor number")
         return tuple(value) if isinstance(value, list) else value
     if origin is tuple:
         return tuple(_value(arguments[0], item) for item in value)

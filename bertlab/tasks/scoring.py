@@ -30,6 +30,7 @@ from bertlab.tasks.rows import Table, parse_json, read_text
 from bertlab.tasks.squad_metrics import thresholded
 
 _SHOWN = 3  # ids in a message
+_MOST_CHOICES = 1 << 31
 _LARGEST = 1e300  # of a score: beyond it sums are infinite
 
 
@@ -132,7 +133,7 @@ def read_null(path: Path) -> dict[str, float]:
     """SQuAD v2.0's file of no-answer probabilities, a JSON object id → number. Raises UserError where it is none."""
     given = _object(path)
     for name, value in given.items():
-        if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+        if not _are_numbers([value]):
             raise UserError(f"{path}: {name!r} has {value!r}: expected a number.")
     return {name: float(value) for name, value in given.items()}
 
@@ -235,7 +236,9 @@ def _with_checked_values(task: TaskConfig, path: Path, prediction: Prediction) -
     elif task.kind == "classification":
         if not all(isinstance(value, str | int) for value in (said, right)):
             raise wrong
-    elif not _are_numbers([said, right]) or (task.kind == "choice" and not all(float(value).is_integer() for value in (said, right))):
+    elif not _are_numbers([said, right]) or (
+        task.kind == "choice" and not all(float(value).is_integer() and abs(value) <= _MOST_CHOICES for value in (said, right))
+    ):
         raise wrong
     return prediction
 
