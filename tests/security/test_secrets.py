@@ -91,3 +91,20 @@ def test_what_is_no_secret_passes(monkeypatch: pytest.MonkeyPatch) -> None:
             "tokenizer=hf_tokenizer",
         ]
     )
+
+
+def test_what_a_run_leaves_behind_holds_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of the environment, with the real library of the mirror beside it, offline."""
+    from small_runs import small_pretraining, write_corpus
+
+    from bertlab.training.pretrain import pretrain
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    changes = {"logger.kind": "wandb", "budget.steps": 4, "checkpointing.every": 4}
+    folder = pretrain(small_pretraining(write_corpus(tmp_path / "text"), tmp_path / "cache", tmp_path / "runs", **changes))
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert folder / "config.yaml" in files
+    assert [path for path in files if path.suffix == ".wandb"]
+    for path in files:
+        assert KEY.encode() not in path.read_bytes(), path
+    assert KEY not in "".join(capfd.readouterr())
