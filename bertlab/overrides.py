@@ -62,6 +62,8 @@ def parse_override(argument: str) -> Override:
         argument = f"{key}={text_of(value)}"  # Hydra's grammar knows no letter beyond ASCII but in quotes
     try:
         override = OverridesParser.create().parse_override(argument)
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, brackets without end
+        raise UserError(f"Cannot read the value of {key!r}: {' '.join(str(error).split())}.") from error
     except HydraException as error:
         hint = f"write '{key}=\"{value}\"' if the value is text" if value else "write key=value"
         raise UserError(f"Cannot read {argument!r} ({error}); {hint}.") from error

@@ -207,8 +207,8 @@ class RunFolder:
             return from_plain(kind, read_yaml(self.config))
         except KeyError as error:
             raise UserError(f"{self.config} has the key {error}, which this version does not know: take it out.") from error
-        except (ValueError, TypeError, AttributeError) as error:
-            reason = " ".join(str(error).split())
+        except (ValueError, TypeError, AttributeError, UserError) as error:
+            reason = " ".join(str(error).split()).rstrip(".")
             raise UserError(f"{self.config} is not what a run has written ({reason}): undo what was changed there.") from error
 
 

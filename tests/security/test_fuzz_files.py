@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from fake_runs import FakeTable
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from mutations import as_json, damaged, mutated
 from written_runs import small_architecture, small_vocabulary, write_run
@@ -322,6 +322,7 @@ OVERRIDES = st.tuples(
 )
 
 
+@example(["seed=" + "9" * 5000], False)
 @settings(max_examples=300, deadline=None)
 @given(st.lists(OVERRIDES.map("".join), max_size=3), st.booleans())
 def test_overrides(words: list[str], multirun: bool) -> None:
