@@ -51,9 +51,10 @@ def closed_port() -> int:
 @pytest.mark.parametrize("fault", ["unreachable", "silent", "errors", "slow", "errors later"])
 def test_a_run_ends_as_without_it(fault: str, make_config: MakeConfig, tmp_path: Path, expected: dict[str, object]) -> None:
     config, log = make_config(**CHANGES, **{"logger.kind": "wandb"}), tmp_path / "log"
+    patience = (60.0, 60.0) if fault == "slow" else (4.0, 8.0)  # for the start and for the end
     with bad_wandb_server("silent" if fault == "unreachable" else fault) as server:
         address = f"http://127.0.0.1:{closed_port()}" if fault == "unreachable" else server.url
-        process = context.Process(target=train_with_mirror, args=(config, log, address, str(tmp_path), 4.0, 8.0))
+        process = context.Process(target=train_with_mirror, args=(config, log, address, str(tmp_path), *patience))
         process.start()
         process.join()
         requests, failed, rows = server.requests, server.failed, server.rows
