@@ -183,6 +183,8 @@ OUT_OF_RANGE = (
     + [(key, value) for key in BELOW_ONE for value in (1.0, -0.1, float("nan"))]
     + [(key, value) for key in SHARES for value in (1.01, -0.01)]
     + [("optimizer.weight_decay", -0.1), ("trainer.workers", -1), ("seed", -1), ("norm.momentum", 0.0), ("norm.momentum", 1.1)]
+    + [("launcher.gpus", -1), ("launcher.requeues", -1)]
+    + [(f"launcher.{key}", value) for key in ("cpus", "warning", "concurrency") for value in (0, -1)]
 )
 
 

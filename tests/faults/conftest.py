@@ -1,16 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
-from small_runs import small_pretraining, write_corpus
-
-from bertlab.config import PretrainConfig
-
-MakeConfig = Callable[..., PretrainConfig]
+from small_runs import MakeConfig, small_pretraining, write_corpus
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -10,8 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import MakeConfig
 from run_numbers import killed_after, numbers
+from small_runs import MakeConfig
 
 import bertlab
 from bertlab.training.pretrain import pretrain

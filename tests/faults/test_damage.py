@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from changing import Killed
-from conftest import MakeConfig
 from finetune_toys import make_finetuning, write_checkpoint, write_task
 from run_numbers import killed_after, numbers, only_run
+from small_runs import MakeConfig
 
 from bertlab.config import PretrainConfig
 from bertlab.data import store as stores

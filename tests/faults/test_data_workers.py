@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from conftest import MakeConfig
 from processes import _train, context, train
 from run_numbers import numbers, only_run
+from small_runs import MakeConfig
 from torch.utils.data import Dataset
 
 from bertlab.config import PretrainConfig

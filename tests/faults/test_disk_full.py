@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import MakeConfig
 from finetune_toys import make_finetuning, write_checkpoint, write_task
 from run_numbers import numbers, sentence_of
 from small_disk import NO_MOUNT, run_on_small_disk, way_to_mount
+from small_runs import MakeConfig
 
 from bertlab.training.finetune import finetune
 from bertlab.training.pretrain import pretrain

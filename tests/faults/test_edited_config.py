@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import MakeConfig
 from run_numbers import killed_after, numbers
+from small_runs import MakeConfig
 
 from bertlab.commands.evaluate import run as evaluate_command
 from bertlab.training.bookkeeping import Bookkeeping

@@ -14,10 +14,10 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import MakeConfig
 from finetune_toys import make_finetuning, write_checkpoint, write_task
 from processes import start, train
 from run_numbers import numbers, only_run
+from small_runs import MakeConfig
 
 from bertlab.config import PretrainConfig
 from bertlab.finetune_config import FinetuneConfig

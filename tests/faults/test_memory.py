@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MakeConfig
 from finetune_toys import make_finetuning, write_checkpoint, write_task
 from processes import _train, context
 from run_numbers import numbers, only_run, sentence_of
+from small_runs import MakeConfig
 
 from bertlab.ablation.failures import reason_of
 from bertlab.config import PretrainConfig

@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 
 import pytest
-from conftest import MakeConfig
 from run_numbers import sentence_of
 from small_disk import NO_MOUNT, run_on_small_disk, way_to_mount
+from small_runs import MakeConfig
 
 from bertlab.config import CorpusConfig, PathsConfig
 from bertlab.data import fingerprints

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import MakeConfig
 from processes import start, train
 from run_numbers import numbers, only_run
+from small_runs import MakeConfig
 
 PROCESSES = 5
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from bad_wandb_server import bad_wandb_server
-from conftest import MakeConfig
 from processes import _train, context, train
 from run_numbers import numbers, only_run
+from small_runs import MakeConfig
 
 from bertlab.config import PretrainConfig
 

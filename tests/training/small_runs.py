@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 from changing import change
@@ -17,6 +18,9 @@ from bertlab.config import (
     PretrainConfig,
     TrainerConfig,
 )
+
+# What make_config is. It stands here for processes of tests: there are several conftest.py, and which one they find is chance.
+MakeConfig = Callable[..., PretrainConfig]
 
 
 def write_corpus(folder: Path) -> Path:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import MakeConfig
 from processes import free_port, start, start_ranks, train
 from safetensors.torch import load_file
+from small_runs import MakeConfig
 
 from bertlab.config import PretrainConfig
 

@@ -9,8 +9,8 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
-from conftest import MakeConfig
 from processes import free_port, start_ranks, train
+from small_runs import MakeConfig
 
 from bertlab.config import PretrainConfig
 

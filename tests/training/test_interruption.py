@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import MakeConfig
 from processes import start, train
+from small_runs import MakeConfig
 
 from bertlab.config import PretrainConfig
 

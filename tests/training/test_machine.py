@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import MakeConfig
+from small_runs import MakeConfig
 
 from bertlab.config import TrainerConfig
 from bertlab.errors import UserError

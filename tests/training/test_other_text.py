@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import MakeConfig
+from small_runs import MakeConfig
 
 from bertlab.config import CorpusConfig, PretrainConfig
 from bertlab.data.assembly import PretrainingData

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import torch
 from changing import Killed, stop_at, weights_held_in_training
-from conftest import MakeConfig
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from safetensors.torch import load_file
+from small_runs import MakeConfig
 
 from bertlab.config import PretrainConfig, StageConfig
 from bertlab.data.assembly import PretrainingData

@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import MakeConfig
 from processes import start_ranks, train
+from small_runs import MakeConfig
 
 from bertlab.config import PretrainConfig
 
