@@ -200,11 +200,12 @@ class TestCommand:
             said.append(capsys.readouterr().err)
             assert "logger.group='grid-smoke'" in options.overrides  # as a report puts what it sends
             for node in plan.nodes.values():
-                write_record(runs, Record(node.key, "done", str(tmp_path), seconds=30.0))
+                (runs / node.key).mkdir(exist_ok=True)
+                (runs / node.key / "result.json").write_text("{}")
+                write_record(runs, Record(node.key, "done", str(runs / node.key), seconds=30.0))
             return Outcome([], 15, 0.0)
 
         monkeypatch.setattr("bertlab.ablation.execute.execute", begun)
-        (tmp_path / "result.json").write_text("{}")
         words += ["--budget", "minutes"]  # of six seconds each, and ten for the start of each
         run([*words, "--dry-run"])
         assert "32 s of this machine" in capsys.readouterr().out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import weakref
 from collections.abc import Mapping
 from typing import Any
@@ -36,7 +35,6 @@ def weights_held_in_training(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return state
 
     def counting(self: Bookkeeping, *arguments: Any) -> None:
-        gc.collect()
         held.append(sum(each() is not None for each in loaded))
         count(self, *arguments)
 
