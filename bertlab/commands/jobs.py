@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,7 +14,7 @@ from bertlab.arguments import Arguments
 from bertlab.errors import RunFailed, UserError
 from bertlab.messages import complain, say, warn
 from bertlab.schemas import C, Schema
-from bertlab.training.launched import SET_BY_A_RUN, process_rank
+from bertlab.training.launched import process_rank
 
 if TYPE_CHECKING:
     from bertlab.composition import Job
@@ -155,14 +154,10 @@ def _leave_process_group() -> None:
 @contextmanager
 def _as_a_command_of_its_own(words: list[str]) -> Iterator[None]:
     """Make this process look as if it had been started for one job alone: further ones of a run are started by ``sys.argv``."""
-    command, environment = sys.argv, {name: os.environ.get(name) for name in SET_BY_A_RUN}
+    command = sys.argv
     sys.argv = [command[0], *words]
     try:
         yield
     finally:
         sys.argv = command
         _leave_process_group()
-        for name, value in environment.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value

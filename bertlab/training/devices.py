@@ -11,7 +11,7 @@ from bertlab.data.workers import available_cores
 from bertlab.errors import UserError
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.messages import warn
-from bertlab.training.launched import process_rank, starter, take_place
+from bertlab.training.launched import process_rank, starter
 
 if TYPE_CHECKING:
     from bertlab.models.size import Memory
@@ -34,10 +34,8 @@ def check_devices(trainer: TrainerConfig) -> None:
     """Refuse GPUs that this machine has not got, before anything is prepared for them, and threads that no machine has.
 
     Raises:
-        UserError: there is no GPU, or fewer than ``trainer.devices``; ``trainer.threads`` would end PyTorch's process; there are more or
-            fewer processes than devices.
+        UserError: there is no GPU, or fewer than ``trainer.devices``; ``trainer.threads`` would end PyTorch's process.
     """
-    take_place(trainer)
     if (threads := trainer.threads or 0) > (most := max(_THREADS, os.cpu_count() or 1)):
         raise UserError(f"trainer.threads={threads} is more than any CPU has use for: at most {most}, here {os.cpu_count()}.")
     if trainer.accelerator == "cpu":

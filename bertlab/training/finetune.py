@@ -14,7 +14,7 @@ from bertlab.finetune_config import FinetuneConfig
 from bertlab.training.devices import check_devices, examples_at_once
 from bertlab.training.finetune_identity import finetune_folder_of, finetuning_identity
 from bertlab.training.identity import Identity, hash8, write_identity
-from bertlab.training.launched import process_rank
+from bertlab.training.launched import place_taken, process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import ProgressDisplay, say
 from bertlab.training.run_folder import RunFolder
@@ -51,16 +51,17 @@ def finetune(config: FinetuneConfig) -> Path:
         RunFailed: the numbers stopped making sense, now or in an earlier call.
         Interrupted: a signal asked to stop (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1); the state is saved.
     """
-    check_devices(config.trainer)
-    if config.submission:
-        _splits_to_submit(config)  # what cannot be submitted is said before hours of training, not after
-    ingredients = prepare_ingredients(config)
-    run = finetune_folder_of(Path(config.paths.runs), config, ingredients.pretrained, ingredients.identity)
-    with memory_told(_at_once(ingredients)):
-        folder = train_once(run, lambda: _train(ingredients, run))
-    if config.submission and process_rank() == 0:
-        _submit(ingredients, run)
-    return folder
+    with place_taken(config.trainer):
+        check_devices(config.trainer)
+        if config.submission:
+            _splits_to_submit(config)  # what cannot be submitted is said before hours of training, not after
+        ingredients = prepare_ingredients(config)
+        run = finetune_folder_of(Path(config.paths.runs), config, ingredients.pretrained, ingredients.identity)
+        with memory_told(_at_once(ingredients)):
+            folder = train_once(run, lambda: _train(ingredients, run))
+        if config.submission and process_rank() == 0:
+            _submit(ingredients, run)
+        return folder
 
 
 def _at_once(ingredients: Ingredients) -> AtOnce:

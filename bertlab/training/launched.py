@@ -13,14 +13,15 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from bertlab.checks import devices_in_words
 from bertlab.config import TrainerConfig
 from bertlab.errors import UserError
 
-# All that says which process of a distributed run this one is: a later run of the same process must not find what a run has set.
-SET_BY_A_RUN = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "BERTLAB_STARTS_OTHERS")
+# What a run sets to say which of its processes this one is: a later run of the same process must not find it.
+_SET_BY_A_RUN = ("LOCAL_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "BERTLAB_STARTS_OTHERS")
 
 _PORTS = range(15_000, 30_000)  # below those that systems give away by themselves
 
@@ -47,12 +48,27 @@ def starts_others() -> int:
     return _number("LOCAL_WORLD_SIZE") - 1
 
 
-def take_place(trainer: TrainerConfig) -> None:
-    """Refuse processes that were started otherwise than the configuration says, before any of them waits for one that will never come.
+@contextmanager
+def place_taken(trainer: TrainerConfig) -> Iterator[None]:
+    """Be one of the run's processes inside the block, with what a launcher would have put into the environment where there was none.
+
+    Processes that were started otherwise than the configuration says are refused, before any of them waits for one that will never come.
 
     Raises:
         UserError: there are more or fewer of them, or it is not said which this one is.
     """
+    before = {name: os.environ.get(name) for name in _SET_BY_A_RUN}
+    try:
+        _take_place(trainer)
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _take_place(trainer: TrainerConfig) -> None:
     started_by = starter()
     if started_by == "torchrun":
         _check_torchrun(trainer)
@@ -95,7 +111,11 @@ def _check_torchrun(trainer: TrainerConfig) -> None:
 
 
 def _check_nodes(trainer: TrainerConfig) -> None:
+    if (local := _number("LOCAL_RANK")) >= trainer.devices:
+        raise UserError(f"LOCAL_RANK={local} in the environment is no process of {devices_in_words(trainer)}: unset it.")
     if trainer.nodes == 1:
+        if node := _number("NODE_RANK"):
+            raise UserError(f"NODE_RANK={node} in the environment is of another node, and trainer.nodes=1 has but one: unset it.")
         return
     missing = [name for name in ("NODE_RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import pytorch_lightning as lightning
 import torch
@@ -21,6 +22,7 @@ from bertlab.training.devices import device_kind
 from bertlab.training.launched import cpus_of_task, main_address, main_port, process_rank, starter
 
 _LOUD = ("pytorch_lightning", "lightning_fabric", "lightning")  # loggers
+_DETERMINISTIC: Any = torch.utils.deterministic  # PyTorch names its setting in its documentation alone, not where types are checked
 
 
 def set_up_process(trainer: TrainerConfig, backbone: str) -> str:
@@ -40,7 +42,7 @@ def process_left_as_it_is() -> Iterator[None]:
     """Take back at the end of the block what ``set_up_process`` sets in it: for a process that is a caller's own."""
     threads, cached = torch.get_num_threads(), torch.is_autocast_cache_enabled()
     deterministic, only_warn = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
-    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]  # as below
+    filled = _DETERMINISTIC.fill_uninitialized_memory
     levels = {name: logging.getLogger(name).level for name in _LOUD}
     with warnings.catch_warnings():
         try:
@@ -49,7 +51,7 @@ def process_left_as_it_is() -> Iterator[None]:
             torch.set_num_threads(threads)
             torch.set_autocast_cache_enabled(cached)
             torch.use_deterministic_algorithms(deterministic, warn_only=only_warn)
-            torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]  # as below
+            _DETERMINISTIC.fill_uninitialized_memory = filled
             for name, level in levels.items():
                 logging.getLogger(name).setLevel(level)
 
@@ -61,7 +63,7 @@ def _choose_algorithms(trainer: TrainerConfig, backbone: str, *, on_gpu: bool) -
     # that on a GPU: its running sums have no such form there.
     only_warn = not on_gpu or backbone == "cbow"
     torch.use_deterministic_algorithms(trainer.deterministic or not on_gpu, warn_only=only_warn)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # type: ignore[attr-defined]  # torch names it in its pages only; for finding bugs, and slow
+    _DETERMINISTIC.fill_uninitialized_memory = False  # it is for finding bugs, and slow
 
 
 def lightning_trainer(

@@ -13,7 +13,7 @@ from bertlab.files import write_json
 from bertlab.messages import warn
 from bertlab.training.devices import check_devices, check_memory, sequences_at_once
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of, write_identity
-from bertlab.training.launched import process_rank
+from bertlab.training.launched import place_taken, process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import duration, say
 from bertlab.training.run_folder import RunFolder
@@ -59,12 +59,13 @@ def pretrain(config: PretrainConfig) -> Path:
         RunFailed: the numbers stopped making sense, now or in an earlier call.
         Interrupted: a signal asked to stop (Ctrl-C, SIGTERM, SIGHUP, SIGUSR1); the state is saved.
     """
-    check_devices(config.trainer)
-    check_memory(config)
-    ingredients = prepare_ingredients(config)
-    run = run_folder_of(config, ingredients.identity)
-    with memory_told(_at_once(config, ingredients.plan)):
-        return train_once(run, lambda: _train(ingredients, run))
+    with place_taken(config.trainer):
+        check_devices(config.trainer)
+        check_memory(config)
+        ingredients = prepare_ingredients(config)
+        run = run_folder_of(config, ingredients.identity)
+        with memory_told(_at_once(config, ingredients.plan)):
+            return train_once(run, lambda: _train(ingredients, run))
 
 
 def _at_once(config: PretrainConfig, plan: TrainingPlan) -> AtOnce:

@@ -116,10 +116,14 @@ class Page(HTMLParser):
             self._cell.append(data)
 
 
-def drawn(report: Report, known: dict[int, list[Plot]] = {}) -> list[Plot]:  # noqa: B006 - drawn once, for all tests
-    if id(report) not in known:
-        known[id(report)] = plots_of(report)
-    return known[id(report)]
+_DRAWN: dict[int, list[Plot]] = {}
+
+
+def drawn(report: Report) -> list[Plot]:
+    """Its plots, drawn once for all tests."""
+    if id(report) not in _DRAWN:
+        _DRAWN[id(report)] = plots_of(report)
+    return _DRAWN[id(report)]
 
 
 def parsed(report: Report, plots: Sequence[Plot] = ()) -> Page:

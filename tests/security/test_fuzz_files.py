@@ -261,10 +261,11 @@ def file_of_a_grid(which: str, folder: Path) -> Kind:
     (path,) = (folder / "grid" / "tables").glob("*.json")
     key = next(iter(manifest.nodes))
     if which == "record":
-        path = record_path(folder, key)
-        use: Callable[[Path], object] = lambda path: read_record(folder, key)  # noqa: E731 (the other one is a lambda, too)
-    else:
-        use = lambda path: collect(read_manifest(path), folder)  # noqa: E731
+        return damaged_json(record_path(folder, key), folder, lambda path: read_record(folder, key))
+    return damaged_json(path, folder, lambda path: collect(read_manifest(path), folder))
+
+
+def damaged_json(path: Path, folder: Path, use: Callable[[Path], object]) -> Kind:
     return Kind(mutated(json.loads(path.read_text())).map(as_json), str(path.relative_to(folder)), use)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -23,26 +23,6 @@ def change(config: object, changes: Mapping[str, object]) -> None:
         setattr(holder, name, value)
 
 
-def weights_held_in_training(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """For each step that is logged from now on, how many tensors of the loaded state's weights are still in memory."""
-    loaded: list[weakref.ref[Tensor]] = []
-    held: list[int] = []
-    load, count = checkpoints.load_newest, Bookkeeping._log
-
-    def loading(*arguments: Any, **options: Any) -> checkpoints.State | None:
-        state = load(*arguments, **options)
-        loaded.extend(weakref.ref(tensor) for tensor in (state or {"weights": {}})["weights"].values())
-        return state
-
-    def counting(self: Bookkeeping, *arguments: Any) -> None:
-        held.append(sum(each() is not None for each in loaded))
-        count(self, *arguments)
-
-    monkeypatch.setattr(checkpoints, "load_newest", loading)
-    monkeypatch.setattr(Bookkeeping, "_log", counting)
-    return held
-
-
 class Killed(Exception):
     """Stands for a kill."""
 
@@ -57,3 +37,30 @@ def stop_at(step: int, error: BaseException, monkeypatch: pytest.MonkeyPatch) ->
             raise error
 
     monkeypatch.setattr(Bookkeeping, "on_train_batch_end", stopping)
+
+
+def weights_held_after_a_stop(step: int, run: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """End ``run`` right after ``step`` and go on: for each step that is logged, how many of the loaded weights are still in memory."""
+    with monkeypatch.context() as patch:
+        stop_at(step, Killed(), patch)
+        with pytest.raises(Killed):
+            run()
+    loaded: list[weakref.ref[Tensor]] = []
+    held: list[int] = []
+    load, count = checkpoints.load_newest, Bookkeeping._log
+
+    def loading(*arguments: Any, **options: Any) -> checkpoints.State | None:
+        state = load(*arguments, **options)
+        assert state is not None
+        loaded.extend(weakref.ref(tensor) for tensor in state["weights"].values())
+        return state
+
+    def counting(self: Bookkeeping, *arguments: Any) -> None:
+        assert loaded
+        held.append(sum(each() is not None for each in loaded))
+        count(self, *arguments)
+
+    monkeypatch.setattr(checkpoints, "load_newest", loading)
+    monkeypatch.setattr(Bookkeeping, "_log", counting)
+    run()
+    return held

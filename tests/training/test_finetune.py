@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from changing import Killed, stop_at, weights_held_in_training
+from changing import Killed, stop_at, weights_held_after_a_stop
 from finetune_toys import KINDS, make_finetuning, write_checkpoint, write_task
 from safetensors.torch import load_file
 
@@ -101,12 +101,7 @@ def test_a_state_that_is_gone_on_from_is_in_memory_once(
     tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = make_finetuning(tmp_path, tasks["classification"], checkpoint, **{"trainer.log_every": 1, "checkpointing.every": 2})
-    with monkeypatch.context() as patch:
-        stop_at(2, Killed(), patch)
-        with pytest.raises(Killed):
-            finetune(config)
-    held = weights_held_in_training(monkeypatch)
-    finetune(config)
+    held = weights_held_after_a_stop(2, lambda: finetune(config), monkeypatch)
     assert held
     assert not any(held)
 

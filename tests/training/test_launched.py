@@ -14,10 +14,10 @@ from bertlab.training.launched import (
     first_node,
     main_address,
     main_port,
+    place_taken,
     process_rank,
     starter,
     starts_others,
-    take_place,
 )
 from bertlab.training.machine import lightning_trainer
 
@@ -33,6 +33,11 @@ def untouched_environment() -> Iterator[None]:
     os.environ.update(before)
 
 
+def enter(trainer: TrainerConfig) -> None:
+    with place_taken(trainer):
+        pass
+
+
 def torchrun(rank: int, world: int, local: int, per_node: int) -> None:
     os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(world), "LOCAL_RANK": str(local), "LOCAL_WORLD_SIZE": str(per_node)}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "GROUP_RANK": str(rank // per_node)}
@@ -45,37 +50,57 @@ def srun(rank: int, tasks: int, local: int = 0, **more: str) -> None:
 
 def test_alone_nothing_is_set() -> None:
     before = dict(os.environ)
-    take_place(TrainerConfig())
-    assert (starter(), process_rank(), starts_others()) == ("bertlab", 0, 0)
+    with place_taken(TrainerConfig()):
+        assert (starter(), process_rank(), starts_others()) == ("bertlab", 0, 0)
     assert dict(os.environ) == before
 
 
 def test_the_first_process_starts_the_others_of_its_machine() -> None:
-    take_place(TrainerConfig(devices=3))
-    assert (process_rank(), starts_others()) == (0, 2)
+    with place_taken(TrainerConfig(devices=3)):
+        assert (process_rank(), starts_others()) == (0, 2)
     os.environ["LOCAL_RANK"] = "2"  # what a child finds
-    take_place(TrainerConfig(devices=3))
-    assert (process_rank(), starts_others()) == (2, 0)
+    with place_taken(TrainerConfig(devices=3)):
+        assert (process_rank(), starts_others()) == (2, 0)
+
+
+def test_a_later_run_of_this_process_finds_nothing_of_it() -> None:
+    before = dict(os.environ)
+    with pytest.raises(ZeroDivisionError), place_taken(TrainerConfig(devices=3)):
+        raise ZeroDivisionError
+    assert dict(os.environ) == before
+    with place_taken(TrainerConfig()):
+        assert starts_others() == 0
+
+
+def test_what_somebody_has_left_in_the_environment_makes_no_later_process_of_one_that_is_alone() -> None:
+    os.environ["LOCAL_RANK"] = "1"
+    with pytest.raises(UserError, match=r"LOCAL_RANK=1 in the environment is no process of trainer\.devices=1"):
+        enter(TrainerConfig())
+    del os.environ["LOCAL_RANK"]
+    os.environ["NODE_RANK"] = "1"
+    with pytest.raises(UserError, match=r"NODE_RANK=1 in the environment is of another node"):
+        enter(TrainerConfig())
 
 
 def test_of_several_nodes_without_a_launcher_each_has_its_number() -> None:
     os.environ |= {"NODE_RANK": "1", "MASTER_ADDR": "gpu01", "MASTER_PORT": "20000"}
-    take_place(TrainerConfig(devices=4, nodes=2))
-    assert (process_rank(), starts_others()) == (4, 3)
+    with place_taken(TrainerConfig(devices=4, nodes=2)):
+        assert (process_rank(), starts_others()) == (4, 3)
     os.environ["LOCAL_RANK"] = "3"
-    assert process_rank() == 7
+    with place_taken(TrainerConfig(devices=4, nodes=2)):
+        assert process_rank() == 7
 
 
 def test_torchrun_says_the_rank() -> None:
     torchrun(5, 8, 1, 4)
-    take_place(TrainerConfig(devices=4, nodes=2))
-    assert (starter(), process_rank(), starts_others()) == ("torchrun", 5, 0)
+    with place_taken(TrainerConfig(devices=4, nodes=2)):
+        assert (starter(), process_rank(), starts_others()) == ("torchrun", 5, 0)
 
 
 def test_srun_says_the_rank_and_where_the_first_process_is() -> None:
     srun(5, 8, local=1)
-    take_place(TrainerConfig(devices=4, nodes=2))
-    assert (starter(), process_rank(), starts_others(), main_address()) == ("srun", 5, 0, "gpu07")
+    with place_taken(TrainerConfig(devices=4, nodes=2)):
+        assert (starter(), process_rank(), starts_others(), main_address()) == ("srun", 5, 0, "gpu07")
     first = main_port()
     os.environ["SLURM_STEP_ID"] = "1"
     assert 1024 < main_port() != first
@@ -84,8 +109,8 @@ def test_srun_says_the_rank_and_where_the_first_process_is() -> None:
 def test_the_script_of_a_batch_job_is_no_process_of_srun() -> None:
     """One task of four GPUs: the script has SLURM's variables, and the run starts its processes by itself."""
     os.environ |= {"SLURM_PROCID": "0", "SLURM_JOB_ID": "12", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"}
-    take_place(TrainerConfig(devices=4))
-    assert (starter(), starts_others()) == ("bertlab", 3)
+    with place_taken(TrainerConfig(devices=4)):
+        assert (starter(), starts_others()) == ("bertlab", 3)
     srun(0, 1)
     assert starter() == "bertlab"
 
@@ -123,23 +148,23 @@ def test_the_first_of_a_list_of_nodes(nodes: str, first: str) -> None:
 def test_more_or_fewer_processes_than_the_configuration_says() -> None:
     torchrun(0, 2, 0, 2)
     with pytest.raises(UserError, match=r"torchrun started 2 processes.*trainer\.devices=1 takes 1.*--nproc-per-node 1"):
-        take_place(TrainerConfig())
+        enter(TrainerConfig())
     with pytest.raises(UserError, match=r"torchrun started 2 processes, 2 on this node"):
-        take_place(TrainerConfig(devices=1, nodes=2))
+        enter(TrainerConfig(devices=1, nodes=2))
     del os.environ["RANK"]
     srun(0, 3)
     with pytest.raises(UserError, match=r"srun started 3 processes.*trainer\.devices=2 on trainer\.nodes=2 takes 4.*--ntasks-per-node=2"):
-        take_place(TrainerConfig(devices=2, nodes=2))
+        enter(TrainerConfig(devices=2, nodes=2))
 
 
 def test_several_nodes_without_anybody_who_starts_processes_there() -> None:
     with pytest.raises(
         UserError, match=r"trainer\.nodes=2 needs a process on every node.*no NODE_RANK and no MASTER_ADDR and no MASTER_PORT"
     ):
-        take_place(TrainerConfig(nodes=2))
+        enter(TrainerConfig(nodes=2))
     os.environ |= {"NODE_RANK": "2", "MASTER_ADDR": "gpu01", "MASTER_PORT": "20000"}
     with pytest.raises(UserError, match=r"NODE_RANK=2 is none of trainer\.nodes=2"):
-        take_place(TrainerConfig(nodes=2))
+        enter(TrainerConfig(nodes=2))
     os.environ["NODE_RANK"] = "first"
     with pytest.raises(UserError, match=r"NODE_RANK='first'.*is no number"):
         process_rank()

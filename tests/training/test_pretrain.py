@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from changing import Killed, stop_at, weights_held_in_training
+from changing import Killed, stop_at, weights_held_after_a_stop
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from safetensors.torch import load_file
 from small_runs import MakeConfig
@@ -186,12 +186,7 @@ def test_weights_that_are_gone_on_from_are_in_memory_once(make_config: MakeConfi
     _build_model(ingredients, "cpu")
     assert ingredients.pretrained is not None
     assert all(parameter.is_meta for parameter in ingredients.pretrained.bert.parameters())
-    with monkeypatch.context() as patch:
-        stop_at(3, Killed(), patch)
-        with pytest.raises(Killed):
-            pretrain(config)
-    held = weights_held_in_training(monkeypatch)
-    pretrain(config)
+    held = weights_held_after_a_stop(3, lambda: pretrain(config), monkeypatch)
     assert held == [0] * 27
 
 
