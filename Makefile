@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: setup test lint types tests demo clean
+.PHONY: setup test lint types tests fuzz demo clean
 
 setup: .venv/ready
 
@@ -26,6 +26,9 @@ types: setup
 
 tests: setup
 	$(BIN)/pytest --numprocesses 2 --dist worksteal --quiet
+
+fuzz: setup
+	BERTLAB_TESTS=fuzz $(BIN)/pytest --numprocesses 2 --dist worksteal --quiet tests/security/test_fuzz_files.py
 
 demo: setup
 	$(BIN)/bertlab ablate --grid table5 --scale smoke logger=none

@@ -6,12 +6,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 from slurm_cluster import MISSING, SlurmCluster, is_installed, running_cluster
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 # The suite runs a process a core. Two that take two threads each get in each other's way, and small products become ten times slower.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# The suite tries the same examples wherever it runs: a commit passes or fails for what it changes. `make fuzz` looks for new ones.
+settings.register_profile("suite", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("fuzz", max_examples=3000, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile(os.environ.get("BERTLAB_TESTS", "suite"))
 
 
 # A shell starts background commands with Ctrl-C ignored, and processes started by tests would inherit that.

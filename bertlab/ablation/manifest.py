@@ -15,6 +15,7 @@ import time
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -240,21 +241,31 @@ def _built(kind: type[T], values: Mapping[str, Any]) -> T:
 
 
 def _value(hint: Any, value: Any) -> Any:
+    """``value`` of JSON as ``hint`` has it: tuples for lists, dataclasses for objects. Raises TypeError where it is something else."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if value is None:
-        return None
     if hint is Path:
         return Path(value)
     if is_dataclass(hint):
-        return _built(typing.cast(type[Any], hint), value)
-    if hint in (str, int, float, bool) and (type(value) is not hint and not (hint is float and type(value) is int)):
-        raise TypeError(f"{value!r} is no {hint.__name__}")
+        return _built(typing.cast(type[Any], hint), _of(dict, value))
     if origin in (typing.Union, types.UnionType):
-        if not isinstance(value, str | int | float | list):
-            raise TypeError(f"{value!r} is neither text nor number")
-        return tuple(value) if isinstance(value, list) else value
+        return _one_of(arguments, value)
     if origin is tuple:
-        return tuple(_value(arguments[0], item) for item in value)
-    if isinstance(value, dict):
-        return {key: _value(arguments[1], item) for key, item in value.items()}
+        return tuple(_value(arguments[0], item) for item in _of(list, value))
+    if origin is not None:
+        return {key: _value(arguments[1], item) for key, item in _of(dict, value).items()}
+    if type(value) is not hint and not (hint is float and type(value) is int):
+        raise TypeError(f"{value!r} is no {hint.__name__}")
     return value
+
+
+def _of(kind: type[T], value: Any) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _one_of(hints: Sequence[Any], value: Any) -> Any:
+    for hint in hints:
+        with suppress(TypeError):
+            return _value(hint, value)
+    raise TypeError(f"{value!r} is neither {' nor '.join(str(getattr(hint, '__name__', hint)) for hint in hints)}")

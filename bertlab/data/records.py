@@ -109,7 +109,7 @@ def read_parquet(part: Part, corpus: CorpusConfig, report: ReadingReport) -> Ite
     try:
         with _plain_file(part.path) as file:
             yield from _rows(file, part, corpus, report)
-    except (*READ_ERRORS, pa.ArrowException) as error:
+    except (*READ_ERRORS, pa.ArrowException, UnicodeDecodeError) as error:  # the last of damaged names of columns
         report.add(Problem.UNREADABLE, part.path, reason(error))
 
 
@@ -163,6 +163,6 @@ def row_groups(path: str) -> list[int] | None:
         return None
     try:
         metadata = pq.read_metadata(path)
-    except (*READ_ERRORS, pa.ArrowException):
+    except (*READ_ERRORS, pa.ArrowException, UnicodeDecodeError):
         return None
     return [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]

@@ -40,6 +40,8 @@ class Vocabulary:
         ids = tokenizer.get_vocab()
         if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
             raise UserError(f"{origin} lacks the special token{'s' * (len(missing) > 1)} {', '.join(missing)}: give a BERT vocabulary.")
+        if tokenizer.model.unk_token != (unknown := SPECIAL_TOKENS[1]) or unknown not in tokenizer.get_vocab(with_added_tokens=False):
+            raise UserError(f"{origin} does not have {unknown} in its vocabulary for words that it lacks: give a BERT vocabulary.")
         added = [token.content for token in tokenizer.get_added_tokens_decoder().values() if not token.special]
         if spanning := [token for token in added if token not in SPECIAL_TOKENS and re.search(r"[\s!-/:-@\[-`{-~]", token)]:
             raise UserError(

@@ -3,8 +3,10 @@
 import json
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +35,24 @@ def statuses(runs: tuple[CellRun, ...]) -> list[str]:
 def test_a_manifest_comes_back_as_it_was_written(tmp_path: Path) -> None:
     manifest = FakeTable(tmp_path, points=(0.1, 1.0), published={"bert": {"mnli": (79.6, None)}}).manifest()
     assert read_manifest(write_manifest(tmp_path, manifest)) == manifest
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        (lambda values: values["cells"][0].update(point=[]), r"TypeError: \[\] is neither float nor NoneType"),
+        (lambda values: values["cells"][0].update(nodes=None), "TypeError: None is no list"),
+        (lambda values: values["grid"]["rows"].update(bert=[]), r"TypeError: \[\] is no dict"),
+        (lambda values: values["grid"].update(title=None), "TypeError: None is no str"),
+    ],
+)
+def test_values_of_another_kind_in_a_manifest_are_named(change: Callable[[Any], None], what: str, tmp_path: Path) -> None:
+    path = write_manifest(tmp_path, FakeTable(tmp_path).manifest())
+    values = json.loads(path.read_text())
+    change(values)
+    path.write_text(json.dumps(values))
+    with pytest.raises(UserError, match=what):
+        read_manifest(path)
 
 
 def test_a_manifest_with_more_seeds_replaces_the_one_with_fewer_and_other_runs_have_their_own(tmp_path: Path) -> None:

@@ -71,7 +71,7 @@ masks = {"mask": 0.4, "keep": 0.1, "random": 0.1, "zero": 0.2, "noise": 0.2}
 
 
 @given(st.integers(1, 24), st.one_of(st.none(), st.integers(1, 25)), st.integers(0, 300), st.sampled_from(["mlm_nsp", "mlm", "ltr", "rtl"]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_ranks_and_micro_batches_part_one_global_batch(store, world, micro, step, kind):
     predict = {"ltr": "next", "rtl": "previous"}.get(kind, "masked")
     whole = data(store, config(kind, **masks), predict=predict)[step]

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from fake_stores import CLS, FIRST_ORDINARY, MASK, SEP, UNKNOWN, FakeVocabulary, make_store, random_documents
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertlab.config import MaskingConfig
@@ -56,7 +56,6 @@ def test_the_number_chosen_is_exact(text, rate):
 
 
 @given(st.lists(st.lists(st.integers(FIRST_ORDINARY, VOCABULARY - 1), min_size=1, max_size=12), min_size=1, max_size=9), st.booleans())
-@settings(deadline=None)
 def test_short_sequences_have_one_at_least(contents, whole_word):
     sequences = framed(contents)
     chosen = masker(whole_word=whole_word).choose(sequences)

@@ -33,7 +33,7 @@ def parted_alike(kind: str, file: Path, size: int) -> int:
     return len(pieces(corpus, size))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data(), kind=st.sampled_from(["sentences", "wikiextractor", "jsonl"]), mark=st.sampled_from([b"", b"\xef\xbb\xbf"]))
 def test_parting_a_file_anywhere_changes_nothing(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, kind: str, mark: bytes

@@ -93,7 +93,7 @@ def test_below_is_even(bound):
 
 
 @given(st.integers(1, 3000), st.integers(0, 2**64 - 1))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_permute_is_a_bijection(size, key):
     assert np.array_equal(np.sort(permutation(key, size)), np.arange(size))
 

@@ -295,7 +295,7 @@ def test_missing_column_names_the_file_the_line_and_what_there_is(tmp_path: Path
         read_file("jsonl", tmp_path)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.binary(max_size=400), st.sampled_from(["text", "sentences", "wikiextractor", "jsonl"]), st.sampled_from(["", *COMPRESS]))
 def test_no_bytes_stop_a_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes, kind: str, suffix: str) -> None:
     file = tmp_path_factory.mktemp("junk") / f"a{suffix}"

@@ -28,6 +28,17 @@ def write_parquet(path: Path, texts: Any = None, **options: Any) -> None:
     pq.write_table(pa.table({"id": range(len(column)), "text": column}), path, **options)
 
 
+def test_a_parquet_file_with_a_damaged_name_of_a_column_is_reported(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    write_parquet(path)
+    whole = path.read_bytes()
+    footer = whole.rindex(b"ARROW:schema")
+    path.write_bytes(whole[:footer].replace(b"text", b"\x80ext") + whole[footer:])
+    documents, report = read_all(CorpusConfig(kind="parquet", path=str(path)))
+    assert not documents
+    assert report.counts == {Problem.UNREADABLE: 1}
+
+
 def test_parquet_row_groups_are_pieces_in_order(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", row_group_size=150)
     corpus = CorpusConfig(kind="parquet", path=str(tmp_path))

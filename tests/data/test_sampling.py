@@ -101,7 +101,7 @@ def test_keys_give_other_streams(store):
 
 
 @given(st.integers(0, 4000), st.lists(st.integers(1, 700), min_size=1, max_size=5), st.booleans())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_stretch_of_the_stream_is_its_parts_joined(store, first, counts, pair):
     whole = sampler(store, pair=pair, next_sentence=pair, short_probability=0.2).draw(first, sum(counts))
     made = sampler(store, pair=pair, next_sentence=pair, short_probability=0.2)
@@ -279,7 +279,7 @@ documents_of_any_shape = st.lists(st.lists(st.integers(1, 30), min_size=1, max_s
 
 
 @given(documents_of_any_shape, st.integers(5, 40), st.integers(0, 2**63), st.sampled_from([0.0, 0.5]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_documents_of_any_shape_give_sound_pairs(documents, length, key, short_probability):
     """Long sentences, single sentences and documents of a token or two: framing, bounds, continuity and labels all the same."""
     store = make_store(documents)

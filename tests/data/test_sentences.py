@@ -62,7 +62,7 @@ PARTS = st.sampled_from(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(PARTS, max_size=60).map("".join) | st.text(max_size=60))
 def test_no_character_is_lost_or_moved(text: str) -> None:
     sentences = split_sentences(text)
@@ -70,7 +70,7 @@ def test_no_character_is_lost_or_moved(text: str) -> None:
     assert all(sentence == sentence.strip() and sentence for sentence in sentences)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(PARTS, min_size=2000, max_size=2000).map("".join))
 def test_long_texts_lose_nothing_either(text: str) -> None:
     assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())

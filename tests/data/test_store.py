@@ -79,7 +79,7 @@ sentence = st.text(alphabet=st.sampled_from("abc. 日"), min_size=1, max_size=8)
 corpora = st.lists(st.lists(st.lists(sentence, min_size=1, max_size=4), max_size=4), min_size=1, max_size=3)
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=corpora)
 def test_sentences_of_the_store_are_the_tokenised_sentences(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[list[list[str]]]
@@ -118,7 +118,7 @@ words = st.sampled_from(["a", "b", "a b", "c c"])
 repetitive = st.lists(st.lists(st.lists(words, min_size=1, max_size=3), max_size=5), min_size=1, max_size=3)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pieces=repetitive, documents=st.booleans(), lines=st.booleans())
 @example(pieces=[[["a", "b", "a"], ["a b", "a"]]], documents=True, lines=False)
 @example(pieces=[[["a b"], ["a", "b"], ["a"]]], documents=True, lines=True)
@@ -250,7 +250,7 @@ def test_copies_of_a_document_stand_on_one_side(tmp_path: Path) -> None:
     assert len(held) >= 1
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(numbers=st.lists(st.integers(0, 6), min_size=2, max_size=12), share=st.floats(0.001, 0.999))
 def test_both_sides_have_documents(tmp_path_factory: pytest.TempPathFactory, numbers: list[int], share: float) -> None:
     store = many(tmp_path_factory.mktemp("sides"), numbers)

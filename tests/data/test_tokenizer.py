@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -190,6 +191,17 @@ def test_what_is_no_vocabulary_is_refused(tmp_path: Path) -> None:
         given_vocabulary(str(tmp_path), True)
 
 
+@pytest.mark.parametrize("change", [{"unk_token": "word"}, {"vocab": {"[PAD]": 0, "word": 1}}])
+def test_words_that_a_vocabulary_lacks_have_their_token(change: dict[str, Any], tmp_path: Path) -> None:
+    """The library would raise at the first such word of a text."""
+    whole = json.loads(wordpiece([*SPECIAL_TOKENS, "word"], True).to_str())
+    whole["model"].update(change)
+    path = tmp_path / "tokenizer.json"
+    path.write_text(json.dumps(whole))
+    with pytest.raises(UserError, match=r"tokenizer\.json does not have \[UNK\] in its vocabulary for words that it lacks"):
+        given_vocabulary(str(path), True)
+
+
 # Training
 
 
@@ -261,6 +273,7 @@ def test_case_and_accents(tmp_path: Path) -> None:
 TRAIN = """
 import sys
 from pathlib import Path
+from typing import Any
 sys.path.insert(0, {tests!r})
 from test_tokenizer import prose, sampled
 from bertlab.data.vocabulary_training import TrainingTask, choose_alphabet, train_wordpiece
@@ -283,7 +296,7 @@ def test_training_gives_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     assert len(results) == 1
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.text(alphabet=st.sampled_from("abé日 。.,-\n\u0301_x9\u00a0ßж"), max_size=30), max_size=4))
 def test_characters_are_counted_as_the_pre_tokeniser_sees_them(texts: list[str]) -> None:
     counter = CharacterCounter()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from test_tokenizer import HARD_TEXT, NOT_FOR_LEGACY, small_vocabulary
 
@@ -30,7 +30,6 @@ def ids_of(text: str, vocabulary: Vocabulary) -> list[int]:
     return np.frombuffer(WordTokenizer(vocabulary, DTYPE)(text), dtype=DTYPE).tolist()
 
 
-@settings(deadline=None)
 @given(text=st.text(alphabet=st.one_of(st.sampled_from(TRICKY), st.characters(exclude_categories=["Cs"])), max_size=40))
 @example(text="a [MASK] b[SEP]")
 @example(text="<\u0338 =\u0338 a\u0301")

@@ -24,7 +24,7 @@ def problem(
     return states, weight, bias, torch.randint(vocabulary, (rows,), generator=generator)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(
     st.integers(1, 40),
     st.integers(1, 9),
@@ -83,7 +83,7 @@ def test_a_uniform_prediction_costs_the_logarithm_of_the_vocabulary() -> None:
     assert correct == 1  # the first of equals is what such a model says
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.integers(1, 30), st.integers(2, 40), st.integers(1, 90), st.integers(0, 1000))
 def test_of_equals_the_first_is_said(rows: int, vocabulary: int, block: int, seed: int) -> None:
     """Logits of few values tie everywhere, within blocks of columns and across them."""

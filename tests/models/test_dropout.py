@@ -46,7 +46,7 @@ def test_every_random_word_gives_a_finite_gap(monkeypatch: pytest.MonkeyPatch, w
     assert len(found) >= 1000 // 160
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.integers(0, 300), st.floats(0.001, 0.999), st.integers(0, 10**6))
 def test_indices_are_ascending_distinct_and_within_bounds(count: int, rate: float, seed: int) -> None:
     seed_dropout(seed, 0, 0, 0)

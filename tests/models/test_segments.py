@@ -18,7 +18,7 @@ def segments(lengths: list[int]) -> Segments:
     return Segments.of_lengths(torch.tensor(lengths), sum(lengths))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(lengths=st.lists(st.integers(1, 6), min_size=1, max_size=6), seed=st.integers(0, 1000), width=st.integers(0, 3))
 def test_each_segment_is_what_it_is_alone(lengths: list[int], seed: int, width: int) -> None:
     torch.manual_seed(seed)

@@ -1,4 +1,7 @@
-"""Files of users, damaged in every way that comes to hypothesis: they are read, or refused in a sentence, and nothing else."""
+"""Files of users, damaged in every way that comes to hypothesis: they are read, or refused in a sentence, and nothing else.
+
+The suite tries a hundred of each kind; `make fuzz` tries thousands, other ones each time.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,6 @@ from bertlab.tasks.load import load_files
 from bertlab.tasks.scoring import predictions_with_gold, read_null, scored
 from bertlab.training.run_folder import RunFolder
 
-FEW, MANY = 30, 3000  # examples of each kind of file: always, and under the mark ``slow``
 LARGEST_SENTENCE = 20_000  # characters: it may quote a value, and no file
 
 
@@ -194,11 +196,11 @@ def check(sentence: str) -> None:
     assert len(sentence) < LARGEST_SENTENCE
 
 
-def try_out(folder: Path, kind: Kind, examples: int) -> None:
+def try_out(folder: Path, kind: Kind) -> None:
     path = folder / kind.name
     path.parent.mkdir(parents=True, exist_ok=True)
 
-    @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(suppress_health_check=list(HealthCheck))
     @given(kind.files)
     def one(content: bytes) -> None:
         path.write_bytes(content)
@@ -212,13 +214,7 @@ def try_out(folder: Path, kind: Kind, examples: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file(kind: str, tmp_path: Path) -> None:
-    try_out(tmp_path, KINDS[kind], FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_many_files(kind: str, tmp_path: Path) -> None:
-    try_out(tmp_path, KINDS[kind], MANY)
+    try_out(tmp_path, KINDS[kind])
 
 
 PARTS = ["architecture.json", "config.yaml", "model.safetensors", "tokenizer.json"]
@@ -246,13 +242,7 @@ def part_of_a_run(name: str, folder: Path) -> Kind:
 
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_of_a_run(name: str, tmp_path: Path) -> None:
-    try_out(tmp_path, part_of_a_run(name, tmp_path), FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", PARTS)
-def test_many_parts_of_a_run(name: str, tmp_path: Path) -> None:
-    try_out(tmp_path, part_of_a_run(name, tmp_path), MANY)
+    try_out(tmp_path, part_of_a_run(name, tmp_path))
 
 
 def file_of_a_grid(which: str, folder: Path) -> Kind:
@@ -271,13 +261,7 @@ def damaged_json(path: Path, folder: Path, use: Callable[[Path], object]) -> Kin
 
 @pytest.mark.parametrize("which", ["record", "table's file"])
 def test_a_file_of_a_grid(which: str, tmp_path: Path) -> None:
-    try_out(tmp_path, file_of_a_grid(which, tmp_path), FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("which", ["record", "table's file"])
-def test_many_files_of_a_grid(which: str, tmp_path: Path) -> None:
-    try_out(tmp_path, file_of_a_grid(which, tmp_path), MANY)
+    try_out(tmp_path, file_of_a_grid(which, tmp_path))
 
 
 KEYS = [
@@ -324,7 +308,7 @@ OVERRIDES = st.tuples(
 
 
 @example(["seed=" + "9" * 5000], False)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(OVERRIDES.map("".join), max_size=3), st.booleans())
 def test_overrides(words: list[str], multirun: bool) -> None:
     groups = {"model": ["tiny", "base"], "corpus": ["text"], "lengths": ["paper"]}

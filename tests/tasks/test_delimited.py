@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertlab.errors import UserError
@@ -22,7 +22,6 @@ def tables(cell: st.SearchStrategy[str]) -> st.SearchStrategy[list[list[str]]]:
     return width.flatmap(lambda columns: st.lists(st.lists(cell, min_size=columns, max_size=columns), min_size=1, max_size=6))
 
 
-@settings(deadline=None)
 @given(tables(CELL))
 def test_a_tsv_comes_back_as_it_was_written(rows: list[list[str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -37,7 +36,6 @@ def test_a_tsv_comes_back_as_it_was_written(rows: list[list[str]]) -> None:
     assert [row.number for row in table.rows] == list(range(len(rows)))
 
 
-@settings(deadline=None)
 @given(tables(ANYTHING), st.sampled_from([",", ";", "|"]), st.sampled_from(["\n", "\r\n"]))
 def test_a_csv_comes_back_as_the_standard_library_wrote_it(rows: list[list[str]], delimiter: str, end: str) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertlab.task_config import TaskConfig
@@ -58,7 +58,6 @@ def _begins(before: tuple[str, str], now: tuple[str, str]) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore")  # seqeval warns where nothing is found
-@settings(deadline=None)
 @given(SENTENCES)
 def test_scores_are_those_of_conlleval_and_of_seqeval(sentences: list[tuple[list[str], list[str]]]) -> None:
     from seqeval import metrics as seqeval
@@ -88,7 +87,6 @@ def test_where_entities_begin_and_end(tags: list[str], entities: list[tuple[int,
     assert entities_of(tags) == entities
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(TAGS), max_size=12))
 def test_bio_keeps_the_entities_and_is_its_own_bio(tags: list[str]) -> None:
     bio = as_bio(tags)

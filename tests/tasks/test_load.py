@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from task_files import configured, load, write, write_objects, write_rows
 
@@ -232,7 +232,6 @@ class TestSquad:
         assert data.left_out == {"train: no answer stands in the context": 1}
         assert len(data.notes) == 4
 
-    @settings(deadline=None)
     @given(st.text("ab ", min_size=1, max_size=20), st.integers(0, 20), st.integers(1, 4), st.integers(-3, 25))
     def test_a_moved_answer_stands_where_it_is_said_as_near_as_can_be(self, context: str, begin: int, length: int, start: int) -> None:
         text = context[begin : begin + length]

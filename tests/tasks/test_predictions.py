@@ -26,7 +26,7 @@ SCORES = st.one_of(st.none(), st.lists(NUMBER, min_size=1, max_size=3))
 PREDICTION = st.builds(Prediction, TEXT, VALUE, st.one_of(st.none(), VALUE), SCORES, st.one_of(st.none(), TEXT))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(PREDICTION, min_size=1, max_size=5, unique_by=lambda p: p.id))
 def test_predictions_come_back_as_they_were_written(predictions: list[Prediction]) -> None:
     with tempfile.TemporaryDirectory() as folder:

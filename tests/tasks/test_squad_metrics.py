@@ -79,7 +79,7 @@ def slow_scores(prediction: str, answers: Sequence[str], v2: bool) -> tuple[floa
     return best_exact, best_f1
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(TEXT, ANSWERS, st.booleans())
 def test_scores_are_those_of_a_slow_scorer(prediction: str, answers: list[str], v2: bool) -> None:
     assert answer_scores(prediction, answers, v2) == pytest.approx(slow_scores(prediction, answers, v2), abs=1e-12)
@@ -89,7 +89,7 @@ def test_scores_are_those_of_a_slow_scorer(prediction: str, answers: list[str], 
 SOMETHING = TEXT.filter(lambda text: bool(slow_words(text)))  # where no word is left torchmetrics counts as v2.0's script does
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(st.lists(st.tuples(SOMETHING, st.lists(SOMETHING, min_size=1, max_size=3)), min_size=1, max_size=20))
 def test_v1_is_as_torchmetrics_has_it(rows: list[tuple[str, list[str]]]) -> None:
     from torchmetrics.functional.text import squad
@@ -117,7 +117,6 @@ QUESTIONS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(QUESTIONS, st.sampled_from([1.0, 0.4, -1.0]))
 def test_v2_with_probabilities_is_what_its_script_does(rows: list[tuple[str, list[str], float]], threshold: float) -> None:
     task = TaskConfig(kind="span", no_answer=True)
@@ -162,7 +161,6 @@ def test_scores_of_our_own_predictions_give_the_best_thresholds() -> None:
     assert set(known_metrics(task)) <= set(found)
 
 
-@settings(deadline=None)
 @given(QUESTIONS, st.sampled_from([-10.0, -0.5, 0.0, 0.5, 10.0]))
 def test_the_best_thresholds_are_of_answers_that_no_threshold_has_hidden(
     rows: list[tuple[str, list[str], float]], threshold: float

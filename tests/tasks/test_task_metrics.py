@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertlab.errors import UserError
@@ -24,7 +24,6 @@ def predictions_of(pairs: Any) -> list[Prediction]:
 
 
 @pytest.mark.parametrize("labels", [["no", "yes"], ["a", "b", "c", "d"]], ids=len)
-@settings(deadline=None)
 @given(data=st.data())
 @pytest.mark.filterwarnings("ignore")  # scikit-learn warns where a metric is not defined
 def test_classification_is_as_scikit_learn_has_it(labels: list[str], data: st.DataObject) -> None:
@@ -42,7 +41,6 @@ def test_classification_is_as_scikit_learn_has_it(labels: list[str], data: st.Da
         assert "f1" not in found
 
 
-@settings(deadline=None)
 @given(PAIRS)
 @pytest.mark.filterwarnings("ignore")  # SciPy warns of constant and nearly constant numbers
 def test_correlations_are_as_scipy_has_them(pairs: list[tuple[float, float]]) -> None:
@@ -55,7 +53,6 @@ def test_correlations_are_as_scipy_has_them(pairs: list[tuple[float, float]]) ->
         assert pearson(one, other) == pytest.approx(stats.pearsonr(one, other).statistic, abs=1e-7)
 
 
-@settings(deadline=None)
 @given(PAIRS, st.floats(0.1, 10), st.floats(-5, 5))
 def test_spearman_heeds_the_order_alone(pairs: list[tuple[float, float]], factor: float, shift: float) -> None:
     one, other = np.array([pair[0] for pair in pairs]), np.round(np.array([pair[1] for pair in pairs]))

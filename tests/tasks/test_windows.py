@@ -65,7 +65,6 @@ def slow_owner(windows: list[tuple[int, int]], token: int) -> int:
     return owner
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10), st.integers(0, 90)), max_size=6), st.integers(14, 40), st.integers(1, 30))
 def test_windows_and_most_context_are_those_of_a_slow_loop(sizes: list[tuple[int, int]], max_length: int, stride: int) -> None:
     questions, contexts = (np.array([size[n] for size in sizes], np.int64) for n in (0, 1))
@@ -103,7 +102,7 @@ def context_tokens(inputs: Inputs) -> np.ndarray:
     return ranges(inputs.offsets[:-1] + inputs.context_begins, inputs.lengths - inputs.context_begins - 1)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, st.booleans())
 @example("e\u0301\u0302 caf\u0065\u0301s", True)
 @example("\u0301e", True)
@@ -136,7 +135,6 @@ def test_an_accent_of_its_own_belongs_to_its_letter() -> None:
     assert pieces == ["the", "cafe\u0301", "s", "e\u0301", "o\u0323\u0308", ",", "e\u0301"]
 
 
-@settings(deadline=None)
 @given(TEXTS, st.data())
 def test_covering_is_every_token_with_a_character_inside(text: str, data: st.DataObject) -> None:
     contexts = tokenise_contexts([text], TextTokenizer(small_vocabulary(), False, print), False, print)
@@ -147,7 +145,6 @@ def test_covering_is_every_token_with_a_character_inside(text: str, data: st.Dat
     assert list(range(first, last + 1)) == expected
 
 
-@settings(deadline=None)
 @given(st.text("abcdefgh ", min_size=1, max_size=60), st.data(), st.integers(8, 20), st.integers(1, 12))
 def test_an_answer_is_in_the_windows_that_show_all_of_it(context: str, data: st.DataObject, room: int, stride: int) -> None:
     start = data.draw(st.integers(0, len(context) - 1))

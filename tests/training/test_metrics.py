@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bertlab.training.evaluate import in_words
@@ -17,7 +17,6 @@ def lines(steps: list[int]) -> list[bytes]:
     return [json.dumps({"step": step, "loss": step / 7}).encode() + b"\n" for step in steps]
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), max_size=12).map(sorted), st.integers(0, 41), st.data())
 def test_cutting_at_a_step_and_going_on_gives_the_same_bytes(
     tmp_path_factory: pytest.TempPathFactory, steps: list[int], step: int, data: st.DataObject
