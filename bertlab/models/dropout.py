@@ -31,7 +31,10 @@ def seed_dropout(seed: int, step: int, place: int, stream: int = 0) -> None:
     global _stream
     sequence = np.random.SeedSequence((seed, step, place, stream))
     _stream = np.random.SFC64(sequence)
-    torch.manual_seed(int(sequence.generate_state(1, np.uint64)[0] >> 1))
+    number = int(sequence.generate_state(1, np.uint64)[0] >> 1)
+    torch.default_generator.manual_seed(number)  # not torch.manual_seed, which formats a stack for each GPU that is not in use yet
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(number)
 
 
 def noise_state() -> Any:
@@ -78,7 +81,7 @@ def dropped_elements(count: int, rate: float) -> Tensor:
     while int(dropped[-1]) < count:  # once in a billion calls
         start = int(dropped[-1]) + 1
         dropped = torch.cat((dropped, _dropped_from(start, count - start, rate)))
-    return dropped[: int(torch.searchsorted(dropped, count))]
+    return dropped[: int(np.searchsorted(dropped.numpy(), count))]  # PyTorch's makes a tensor of the number first
 
 
 def _dropped_from(start: int, count: int, rate: float) -> Tensor:
