@@ -71,7 +71,7 @@ class TestChoices:
             (["task=squad11"], 32, 3, 5e-5),
             (["task=squad20"], 48, 2, 5e-5),
             (["task=swag"], 16, 3, 2e-5),
-            (["task=swag", "recipe=laptop"], 32, 3, 5e-4),
+            (["task=swag", "recipe=laptop"], 32, 3, 2e-4),
             (["task=squad20", "tuning.batch=8"], 8, 2, 5e-5),
             (["task=conll2003", "features=last"], 32, 3, 1e-3),
             (["task=conll2003", "recipe=laptop", "features=weighted_sum_all", "optimizer=adamw"], 32, 3, 1e-3),
