@@ -54,15 +54,16 @@ def refuse_code(folder: Path) -> None:
         UserError: with the file and the line.
     """
     for path in _yaml_files(folder):
-        if path.relative_to(folder).parts[0] == "hydra":
-            raise _code(path, 1, "a folder of Hydra's own configuration")
+        if any(Path(part).stem == "hydra" for part in path.relative_to(folder).parts):  # a package can be named after its file
+            raise _code(path, 1, "the name hydra")
         try:
-            package = next((line for line in _text(path).splitlines() if line.startswith("#") and "@package" in line), "")
+            comments = [(number, line.strip()) for number, line in enumerate(_text(path).splitlines(), 1) if line.strip().startswith("#")]
             node = read_nodes(path)
         except UserError:
             continue
-        if "hydra" in package:
-            raise _code(path, 1, package.strip("# "))
+        for number, comment in comments:  # Hydra reads @package out of any of the first ones
+            if "@" in comment and "hydra" in comment:
+                raise _code(path, number, comment.strip("# "))
         for key, value in _pairs(node, set()):
             if key.value.startswith(_OF_HYDRA):
                 raise _code(path, key.start_mark.line + 1, key.value)

@@ -110,6 +110,9 @@ CHOICES = {
     "an escaped key": ("scale/evil.yaml", '# @package _global_\n"hy\\x64ra":\n  callbacks:\n    c: ' + CALLBACK),
     "a merged key": ("scale/evil.yaml", "# @package _global_\na: &a {{hydra: {{callbacks: {{c: " + CALLBACK + "}}}}}}\n<<: *a"),
     "a package": ("scale/evil.yaml", "# @package hydra.callbacks\nc: " + CALLBACK),
+    "an indented package": ("scale/evil.yaml", "  # @package hydra.job_logging\n<<: " + LOGGING),
+    "a second package": ("scale/evil.yaml", "# @package _global_\n# @package hydra.job_logging\n<<: " + LOGGING),
+    "a package after the file": ("scale/hydra.yaml", "# @package _name_\njob_logging: " + LOGGING),
     "a date that there is not": ("scale/evil.yaml", "# @package _global_\nd: 2001-99-99\nhydra: {{callbacks: {{c: " + CALLBACK + "}}}}"),
     "a group of Hydra's": ("hydra/callbacks/evil.yaml", "c: " + CALLBACK),
 }
@@ -137,7 +140,7 @@ def written(tmp_path: Path, name: str, text: str, canary: Path) -> Path:
 def test_a_foreign_file_of_choices_calls_nothing(way: str, tmp_path: Path, canary: Path) -> None:
     name, text = CHOICES[way]
     folder = written(tmp_path, name, text, canary)
-    with pytest.raises(UserError, match=r"evil\.yaml:\d+: .*Hydra's own configuration"):
+    with pytest.raises(UserError, match=r"(evil|hydra)\.yaml:\d+: .*Hydra's own configuration"):
         refuse_code(folder)
     words = ["scale=evil"] if name.startswith("scale") else ["+hydra/callbacks=evil"]
     for arguments in (Arguments(words, config_dir=folder), Arguments(["scale=smoke"], config_dir=folder)):  # also where nobody chose it
