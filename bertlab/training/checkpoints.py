@@ -22,6 +22,7 @@ from torch import Tensor
 from bertlab.errors import UserError
 from bertlab.files import naming, sync_folder, write_atomically
 from bertlab.training import parted
+from bertlab.training.launched import process_rank
 from bertlab.training.ranks import Ranks
 
 NAME = re.compile(r"last-(\d+)-([0-9a-f]{16})\.ckpt")
@@ -95,24 +96,39 @@ def keep_newest(folder: Path, count: int) -> None:
 def load_newest(folder: Path, say: Callable[[str], None], *, put_aside: bool = False, in_memory: bool = True) -> State | None:
     """The newest state that is whole, on the CPU; None where there is none.
 
-    ``say`` hears of a damaged one, and ``put_aside`` renames it; of several processes only one should. Without ``in_memory`` parted tensors
-    are left on the disk, as ``parted.Rows``.
+    ``say`` hears of a damaged one, from the first process of a run alone, and ``put_aside`` renames it: of several processes only the first
+    should. Without ``in_memory`` parted tensors are left on the disk, as ``parted.Rows``.
 
     Raises:
         UserError: the state was saved by a version of bertlab that writes it otherwise.
     """
     candidates = _newest_first(folder)
     for index, path in enumerate(candidates):
-        if _is_whole(path):
-            state = _of_this_format(dict(torch.load(path, map_location="cpu", weights_only=True)), path)
-            if parted.are_whole(folder, state.get(parted.PARTS, ())):
+        try:
+            if (state := _read_whole(path)) is not None:
                 state = parted.put_back(state, folder)
                 return parted.in_memory(state) if in_memory else state
-        rest = "the one before it is used" if index + 1 < len(candidates) else "there is none before it: the run starts anew"
-        say(f"The checkpoint {path} is damaged; {rest}.")
+        except FileNotFoundError:  # the first process has put it aside in this moment, or a training has deleted it for newer ones
+            continue
+        if process_rank() == 0:
+            rest = "the one before it is used" if index + 1 < len(candidates) else "there is none before it: the run starts anew"
+            say(f"The checkpoint {path} is damaged; {rest}.")
         if put_aside:
             path.rename(path.with_name(f"damaged-{path.name}"))
     return None
+
+
+def _read_whole(path: Path) -> State | None:
+    """The state in a file, with marks for what is parted; None where the file or one of its parts is damaged.
+
+    Raises:
+        FileNotFoundError: the file is gone.
+        UserError: as ``load_newest``.
+    """
+    if not _is_whole(path):
+        return None
+    state = _of_this_format(dict(torch.load(path, map_location="cpu", weights_only=True)), path)
+    return state if parted.are_whole(path.parent, state.get(parted.PARTS, ())) else None
 
 
 def _of_this_format(state: State, path: Path) -> State:
@@ -156,7 +172,5 @@ def _step_of(path: Path) -> int:
 
 def _is_whole(path: Path) -> bool:
     match = NAME.fullmatch(path.name)
-    if not path.exists():  # another process of this run has put it aside
-        return False
     with path.open("rb") as file:
         return match is not None and hashlib.file_digest(file, "sha256").hexdigest().startswith(match[2])

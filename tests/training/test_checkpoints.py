@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -75,6 +76,39 @@ def test_a_damaged_state_takes_no_place(tmp_path: Path) -> None:
     for step in (10, 15):
         save_state(tmp_path, step, state(step))
     assert [path.name[:14] for path in sorted(tmp_path.glob("last-*"))] == ["last-000000010", "last-000000015"]
+
+
+def test_of_several_processes_the_first_alone_speaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save_state(tmp_path, 1, state(1))
+    newest = save_state(tmp_path, 2, state(2))
+    assert newest is not None
+    damage(newest)
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    loaded = load_newest(tmp_path, pytest.fail)
+    assert loaded is not None
+    assert loaded["step"] == 1
+
+
+@pytest.mark.parametrize("moment", ["hashed", "read"])
+def test_a_state_that_another_process_puts_aside_meanwhile_is_passed_over(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between this process's look at the folder and its reading of the file, or between hashing it and finding a part damaged."""
+    save_state(tmp_path, 1, state(1))
+    newest = save_state(tmp_path, 2, state(2))
+    assert newest is not None
+    name, where = {"hashed": ("_is_whole", checkpoints), "read": ("load", torch)}[moment]
+    honest = getattr(where, name)
+
+    def late(path: Path, **options: Any) -> Any:
+        if path == newest and newest.exists():
+            newest.rename(tmp_path / f"damaged-{newest.name}")
+        return honest(path, **options)
+
+    monkeypatch.setattr(where, name, late)
+    loaded = load_newest(tmp_path, pytest.fail)
+    assert loaded is not None
+    assert loaded["step"] == 1
 
 
 def test_another_version_s_state_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
