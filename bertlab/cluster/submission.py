@@ -25,6 +25,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from bertlab.cluster.queue import JobState
 from bertlab.cluster.resources import Resources
 from bertlab.errors import UserError
 from bertlab.files import write_json
+from bertlab.messages import warn
 
 COMMANDS = "commands.json"
 LOCK_SECONDS = 600.0  # that another command may take to queue what it has
@@ -144,16 +146,55 @@ def _elements(folder: Path, count: int, job: str | None) -> list[Element]:
 
 
 def find(runs: Path, queue: dict[str, JobState]) -> dict[str, Element]:
-    """Every command that was ever queued here, by its key: its newest job."""
+    """Every command that was ever queued here, by its key: its newest job. A submission that cannot be read is told of, and left out."""
     by_name = {state.name: number.partition("_")[0] for number, state in queue.items()}
     found: dict[str, Element] = {}
-    for listed in sorted(submissions_folder(runs).absolute().glob(f"*/{COMMANDS}"), key=lambda path: path.stat().st_mtime_ns):
-        folder, commands = listed.parent, read_json(listed)["commands"]
-        noted = read_json(folder / "job.json") or {"job": by_name.get(folder.name)}
-        elements = zip(commands, _elements(folder, len(commands), noted["job"]), strict=True)
+    for listed in sorted(submissions_folder(runs).absolute().glob(f"*/{COMMANDS}"), key=_written_at):
+        folder, keys = listed.parent, _keys(listed)
+        elements = zip(keys, _elements(folder, len(keys), _noted_job(folder) or by_name.get(folder.name)), strict=True)
         # One that has no id, and has never begun, was not queued: its caller was killed before that.
-        found |= {command["key"]: element for command, element in elements if element.job is not None or element.log.exists()}
+        found |= {key: element for key, element in elements if element.job is not None or element.log.exists()}
     return found
+
+
+def _written_at(path: Path) -> int:
+    """In nanoseconds; 0 where the file is gone again, as that of what SLURM refuses is."""
+    try:
+        return path.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
+
+
+def _keys(listed: Path) -> list[str]:
+    """The keys of a submission's commands, in their order; none where the file is gone again or damaged."""
+    try:
+        return [_as_text(command["key"]) for command in json.loads(listed.read_text(encoding="utf-8"))["commands"]]
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError, LookupError, TypeError):
+        _tell_of(listed)
+        return []
+
+
+@cache
+def _tell_of(damaged: Path) -> None:
+    """Once in this process, which may look more often."""
+    warn(f"{damaged} cannot be read: what its jobs do is not known, and is queued once more. Delete its folder when they have ended.")
+
+
+def _noted_job(folder: Path) -> str | None:
+    """The id that SLURM gave; None where it is not noted, or not to be read."""
+    try:
+        return _as_text(read_json(folder / "job.json")["job"])
+    except (LookupError, TypeError):
+        return None
+
+
+def _as_text(value: Any) -> str:
+    """What a file holds where there should be text. Raises ``TypeError`` for anything else."""
+    if not isinstance(value, str):
+        raise TypeError
+    return value
 
 
 @contextmanager
@@ -171,9 +212,12 @@ def queueing(runs: Path) -> Iterator[None]:
 
 
 def read_end(folder: Path, index: int) -> End | None:
-    """How the command at an index ended; None while it has not, or where it was stopped."""
-    noted = read_json(folder / f"{index}.end")
-    return None if noted is None else End(int(noted["code"]), str(noted["printed"]))
+    """How the command at an index ended; None while it has not, where it was stopped, or where that cannot be read."""
+    try:
+        noted = read_json(folder / f"{index}.end")
+        return End(int(noted["code"]), str(noted["printed"]))
+    except (LookupError, TypeError, ValueError, OverflowError):
+        return None
 
 
 def write_end(folder: Path, index: int, end: End) -> None:
@@ -182,7 +226,7 @@ def write_end(folder: Path, index: int, end: End) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The content of a file that is written atomically; None where there is none."""
+    """The content of a file that is written atomically; None where there is none, or it is damaged."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
