@@ -27,7 +27,6 @@ from types import FrameType
 
 from bertlab.cluster.alone import alone
 from bertlab.cluster.queue import QueueSilent, requeue, seconds_left
-from bertlab.cluster.resources import PROCESSES
 from bertlab.cluster.submission import COMMANDS, End, read_json, write_end
 from bertlab.files import write_atomically
 from bertlab.messages import say
@@ -96,10 +95,9 @@ def _seconds_to_stop(job: str, warning: float) -> float:
 
 def _run(words: list[str], environment: Mapping[str, str], signals: _Signals, seconds_to_stop: Callable[[], float]) -> tuple[int, str]:
     """The command's exit code, minus the number of a signal that ended it, and the last line of what it printed."""
-    several = tuple(words[: len(PROCESSES)]) == PROCESSES
-    own = dict(environment) if several else alone(environment)
-    if several and "SLURM_CPUS_PER_TASK" in own:
-        own["SRUN_CPUS_PER_TASK"] = own["SLURM_CPUS_PER_TASK"]  # since SLURM 22.05 srun does not take it over from the job
+    # On several nodes, where somebody says where the processes are to meet, they are to meet there.
+    meeting = ("MASTER_ADDR", "MASTER_PORT") if environment.get("SLURM_JOB_NUM_NODES", "1") != "1" else ()
+    own = alone(environment) | {name: environment[name] for name in meeting if name in environment}
     own |= {"NO_COLOR": "1", "PYTHONUNBUFFERED": "1", LOCK_SECONDS: _PATIENCE}
     with tempfile.TemporaryFile() as printed:
         child = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=printed, env=own)

@@ -99,6 +99,11 @@ def cancel(jobs: Sequence[str]) -> None:
         _asked(["scancel", *jobs])
 
 
+def ask_processes(job: str) -> None:
+    """Send SIGTERM to the processes that srun has started in a job. Raises ``QueueSilent``."""
+    _asked(["scancel", "--signal=TERM", job])
+
+
 def requeue(job: str) -> None:
     """End a job and queue it again. Raises ``QueueSilent``."""
     _asked(["scontrol", "requeue", job])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from bertlab.config import LauncherConfig, TrainerConfig
-
-PROCESSES = ("srun", "--kill-on-bad-exit=1", "--unbuffered")  # starts a process a device on each node, and ends all when one fails
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,10 @@ class Resources:
     @property
     def start(self) -> tuple[str, ...]:
         """What stands before the run's command: on one node Lightning starts the further processes, on several SLURM does."""
-        return PROCESSES if self.nodes > 1 else ()
+        if self.nodes == 1:
+            return ()
+        shape = (self.nodes, self.devices, self.launcher.cpus or 0)
+        return (sys.executable, "-m", "bertlab.cluster.step", *map(str, shape))
 
     @property
     def words(self) -> tuple[str, ...]:

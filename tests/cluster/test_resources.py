@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from bertlab.cluster.resources import Resources
@@ -36,7 +38,7 @@ def test_on_one_node_the_run_starts_its_processes_and_on_several_slurm_does() ->
     shape = ("nodes", "ntasks_per_node", "cpus_per_task", "gpus_per_node")
     assert [one.parameters()[name] for name in shape] == [1, 1, 12, 4]
     assert [several.parameters()[name] for name in shape] == [2, 4, 3, 4]
-    assert (one.start, several.start[0]) == ((), "srun")
+    assert (one.start, several.start) == ((), (sys.executable, "-m", "bertlab.cluster.step", "2", "4", "3"))
     assert one.words == ("trainer.threads=3",)
 
 

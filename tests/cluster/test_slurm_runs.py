@@ -200,6 +200,22 @@ def test_one_run_on_two_nodes(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> 
     assert_went_on(calls, here.numbers())
 
 
+def test_the_time_of_one_run_on_two_nodes_is_short(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SLURM's signal comes to the batch process alone; the processes on both nodes have to hear of it, and to save their state."""
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    more = ("trainer.nodes=2", "launcher=slurm")
+    job = calls.queue(*more)
+    calls.wait_until(lambda: calls.steps_seen() >= SEEN)
+    calls.cluster.call("scancel", "--signal=USR2", "--batch", job)
+    calls.wait_until(lambda: "The job is queued again" in calls.log())
+    calls.run(*more)
+    monkeypatch.delenv("MASTER_ADDR")
+    here = Calls(calls.cluster, calls.words, calls.folder / "here")
+    here.folder.mkdir()
+    here.run("trainer.devices=2")
+    assert_went_on(calls, here.numbers())
+
+
 def test_what_a_run_says_of_its_failure_is_seen(calls: Calls) -> None:
     _, err = calls.run("launcher=slurm", "corpus.filter.min_words=100000", code=1)
     assert "No text was found" in err  # said by the job: the corpus is read there
