@@ -24,23 +24,28 @@ def read_yaml(path: Path) -> Any:
     """
     text = _text(path)
     try:
-        _check_extent(path, yaml.compose(text, Loader=yaml.SafeLoader))
+        _composed(path, text)
         return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:  # ValueError: of a date that there is not
         raise _unreadable(path, error) from error
-    except RecursionError as error:
-        raise UserError(f"Cannot read {path}: it is nested too deeply.") from error
 
 
 def read_nodes(path: Path) -> Any:
     """The same file before its values are made: yaml's nodes, with their lines. Raises UserError alike."""
     try:
-        node = yaml.compose(_text(path), Loader=yaml.SafeLoader)
-        _check_extent(path, node)
+        return _composed(path, _text(path))
     except yaml.YAMLError as error:
         raise _unreadable(path, error) from error
+
+
+def _composed(path: Path, text: str) -> Any:
+    """Yaml's nodes. Raises UserError where they are too many or too deep, and YAMLError where it is no YAML."""
+    try:
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
     except RecursionError as error:
         raise UserError(f"Cannot read {path}: it is nested too deeply.") from error
+    if node is not None and _extent(node, {}, set()) > MOST_VALUES:
+        raise UserError(f"Cannot read {path}: with its aliases written out it holds more than {MOST_VALUES:,} values, or itself.")
     return node
 
 
@@ -48,7 +53,7 @@ def refuse_code(folder: Path) -> None:
     """Refuse a folder of choices in which a file says anything of Hydra itself, which can be had to call any function.
 
     Hydra calls what ``_target_`` names in its own configuration (callbacks, launchers), and so does Python's logging, which Hydra sets up.
-    What is no YAML is passed over here: it cannot be chosen.
+    What is no YAML is passed over here: it cannot be chosen. What is too large to be looked at is refused.
 
     Raises:
         UserError: with the file and the line.
@@ -56,14 +61,14 @@ def refuse_code(folder: Path) -> None:
     for path in _yaml_files(folder):
         if any(Path(part).stem == "hydra" for part in path.relative_to(folder).parts):  # a package can be named after its file
             raise _code(path, 1, "the name hydra")
+        text = _text(path)
         try:
-            comments = [(number, line.strip()) for number, line in enumerate(_text(path).splitlines(), 1) if line.strip().startswith("#")]
-            node = read_nodes(path)
-        except UserError:
+            node = _composed(path, text)
+        except yaml.YAMLError:
             continue
-        for number, comment in comments:  # Hydra reads @package out of any of the first ones
-            if "@" in comment and "hydra" in comment:
-                raise _code(path, number, comment.strip("# "))
+        for number, line in enumerate(text.splitlines(), 1):  # Hydra reads @package out of any of the first comments
+            if line.strip().startswith("#") and "@" in line and "hydra" in line:
+                raise _code(path, number, line.strip("# "))
         for key, value in _pairs(node, set()):
             if key.value.startswith(_OF_HYDRA):
                 raise _code(path, key.start_mark.line + 1, key.value)
@@ -103,11 +108,6 @@ def _text(path: Path) -> str:
 
 def _unreadable(path: Path, error: Exception) -> UserError:
     return UserError(f"Cannot read {path}: {' '.join(str(error).split())}.")
-
-
-def _check_extent(path: Path, node: Any) -> None:
-    if node is not None and _extent(node, {}, set()) > MOST_VALUES:
-        raise UserError(f"Cannot read {path}: with its aliases written out it holds more than {MOST_VALUES:,} values, or itself.")
 
 
 def _extent(node: Any, known: dict[int, float], open_: set[int]) -> float:

@@ -151,6 +151,17 @@ def test_a_foreign_file_of_choices_calls_nothing(way: str, tmp_path: Path, canar
     assert not canary.exists()
 
 
+@pytest.mark.parametrize(("bound", "said"), [("LARGEST_FILE", "is larger than"), ("MOST_VALUES", "holds more than")])
+def test_a_file_that_is_too_large_to_be_looked_at_is_refused(
+    bound: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hydra would read it, and call what it names."""
+    folder = written(tmp_path, *CHOICES["a package"], tmp_path / "canary")
+    monkeypatch.setattr(f"bertlab.yaml_files.{bound}", 2)
+    with pytest.raises(UserError, match=rf"evil\.yaml: .*{said}"):
+        refuse_code(folder)
+
+
 @pytest.mark.filterwarnings("ignore:Callback")  # Hydra finds that what it has called is none
 def test_the_canary_would_sing(tmp_path: Path, canary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the check it is Hydra that calls what a file names: what the test above shows is ours."""
