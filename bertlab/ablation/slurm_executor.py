@@ -122,6 +122,7 @@ class SlurmExecutor:
     def _command(task: Task, resources: Resources) -> Command:
         assignment = task.assignment
         own = replace(assignment, program=(*resources.start, *assignment.program), words=(*resources.words, *assignment.words))
+        own = replace(own, grace=max(own.grace, float(resources.launcher.warning)))  # SLURM says so long before what is to be saved by then
         return Command(task.key, task.title, replace(task, assignment=own).command)
 
     def poll(self, handle: SlurmTask) -> int | None:

@@ -213,6 +213,7 @@ class Bookkeeping(lightning.Callback):
             save_state(self.run.checkpoints, self.step, self._state(module, sums), self.ranks)
             if self.ranks.first:
                 self.saved()
+            self.ranks.tell(None)  # none ends before that is done: srun ends all when one has
             self._saved_at = time.perf_counter()
             self._save_seconds = self._saved_at - begin
 

@@ -73,13 +73,12 @@ def lightning_trainer(
 
     ``find_unused``: some parameters that are trained at some time have no gradient at others.
     """
-    strategy = _strategy(trainer, find_unused)
     return lightning.Trainer(
         accelerator="cuda" if device_kind == "gpu" else "cpu",
         devices=trainer.devices,
         num_nodes=trainer.nodes,
-        strategy=strategy,
-        plugins=None if strategy == "auto" else [_environment(trainer)],
+        strategy=_strategy(trainer, find_unused),
+        plugins=[_environment(trainer)],  # a single process, too: Lightning's own guess takes any job of SLURM for its own
         precision="bf16-mixed" if trainer.precision == "bf16" else "32-true",
         max_epochs=1,
         callbacks=[callback],

@@ -16,6 +16,7 @@ from fake_grids import finetuning, journal, options, plan_of, pretraining, wait_
 from slurm_cluster import SlurmCluster
 
 from bertlab.ablation.execute import Outcome, execute
+from bertlab.ablation.executor import Assignment, Task
 from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan
 from bertlab.ablation.live_view import LogView
 from bertlab.ablation.run_states import State
@@ -59,6 +60,14 @@ def began(runs: Path) -> list[str]:
 
 def ended(runs: Path) -> list[str]:
     return [name for what, name in journal(runs) if what == "end"]
+
+
+@pytest.mark.parametrize(("warning", "grace"), [(10, 60.0), (600, 600.0)])
+def test_a_run_has_as_long_to_save_its_state_as_slurm_warns_before_its_end(warning: int, grace: float, tmp_path: Path) -> None:
+    node = pretraining("one")
+    asked = resources(warning=warning)(node)
+    command = SlurmExecutor._command(Task("one", "a run", Assignment(node, tmp_path, ()), tmp_path / "log"), asked)
+    assert Assignment.from_json(command.words[-1]).grace == grace
 
 
 @pytest.mark.slurm

@@ -6,6 +6,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from pytorch_lightning import Callback
+from pytorch_lightning.plugins.environments import SLURMEnvironment
 
 from bertlab.config import TrainerConfig
 from bertlab.errors import UserError
@@ -172,16 +174,23 @@ def test_several_nodes_without_anybody_who_starts_processes_there() -> None:
 
 @pytest.mark.parametrize("strategy", ["auto", "fsdp"])
 def test_lightning_is_told_where_a_process_of_srun_stands(strategy: str) -> None:
-    from bertlab.training.bookkeeping import Bookkeeping
-
     srun(
         5, 8, local=1, SLURM_NTASKS_PER_NODE="2", SLURM_NNODES="1"
     )  # two nodes' processes on one, which Lightning's own environment refuses
     config = TrainerConfig(accelerator="cpu", devices=4, nodes=2, strategy=strategy)
-    trainer = lightning_trainer(config, "cpu", Bookkeeping.__new__(Bookkeeping))
+    trainer = lightning_trainer(config, "cpu", Callback())
     environment = trainer.strategy.cluster_environment
     assert environment is not None
     trainer.strategy.set_world_ranks()
     assert (trainer.strategy.global_rank, trainer.strategy.world_size, environment.local_rank(), environment.node_rank()) == (5, 8, 1, 1)
     assert environment.creates_processes_externally
     assert environment.main_address == "gpu07"
+
+
+@pytest.mark.parametrize("tasks", ["1", "4"])
+def test_one_process_in_a_job_of_slurm_is_alone(tasks: str) -> None:
+    """Lightning would take the job for its own, and refuse one that has more tasks than the run has devices."""
+    os.environ |= {"SLURM_JOB_ID": "12", "SLURM_JOB_NAME": "mine", "SLURM_NTASKS": tasks, "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+    trainer = lightning_trainer(TrainerConfig(), "cpu", Callback())
+    assert trainer.world_size == 1
+    assert not isinstance(trainer._accelerator_connector.cluster_environment, SLURMEnvironment)  # which would queue the job again itself
