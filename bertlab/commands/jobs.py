@@ -64,39 +64,55 @@ def run_jobs(
     from bertlab.composition import compose
 
     flags = [flag for flag in arguments.hydra_flags() if flag.startswith(("--config-dir", "--config-name"))]
-
-    def perform(job: Job[C]) -> Ended[C]:
-        for sentence in schema.validate(job.config):
-            if _is_first_process():
-                warn(sentence)
-        with _as_a_command_of_its_own([verb, *flags, *words, *job.overrides]):
-            return Ended(job, _perform(run, job.config))
-
-    def launched(job: Job[C]) -> None:
-        if _wants_queue(job):
-            raise UserError("launcher=slurm and a launcher of Hydra's exclude each other: leave one of the two out.")
-        complete(job.config, job.overrides)
-        if perform(job).folder is None:
-            raise RunFailed(f"A job failed: {' '.join(job.overrides)}")  # the launcher has the others go on, and passes this on
-
-    jobs = compose(schema, arguments, base, launched)
+    command = _Command(schema, run, complete, [verb, *flags, *words])
+    jobs = compose(schema, arguments, base, command.launched)
     for number, job in enumerate(jobs, 1):
         complete(job.config, job.overrides)
         _validate(schema, job.config, f"Job {number} of {len(jobs)} ({' '.join(job.overrides)}): " if len(jobs) > 1 else "")
-    ended: list[Ended[C]] = []
-    queued = any(map(_wants_queue, jobs))
-    if queued:
-        ended = _queued(verb, jobs, lambda job: [verb, *flags, *words, *job.overrides])
-    for number, job in enumerate(() if queued else jobs, 1):
-        if len(jobs) > 1:
-            say(f"job {number} of {len(jobs)}: {' '.join(job.overrides)}")
-        ended.append(perform(job))
+    ended = _queued(verb, jobs, command.words_of) if any(map(_wants_queue, jobs)) else list(command.performed(jobs))
     failed = sum(job.folder is None for job in ended)
     if len(ended) > 1 and summarise is not None and _is_first_process():
         summarise(ended)
     if len(jobs) > 1 and failed:
         say(f"{failed} of {len(jobs)} jobs failed")
     return 1 if failed else 0
+
+
+@dataclass(frozen=True)
+class _Command(Generic[C]):
+    """What is done for each job; see ``run_jobs``."""
+
+    schema: Schema[C]
+    run: Callable[[C], Path]
+    complete: Callable[[C, Sequence[str]], None]
+    before: list[str]  # the words before a job's overrides: the verb, and what is none of Hydra's
+
+    def words_of(self, job: Job[Any]) -> list[str]:
+        """With which a process of this job alone is started."""
+        return [*self.before, *job.overrides]
+
+    def performed(self, jobs: Sequence[Job[C]]) -> Iterator[Ended[C]]:
+        """Perform jobs one after the other."""
+        for number, job in enumerate(jobs, 1):
+            if len(jobs) > 1:
+                say(f"job {number} of {len(jobs)}: {' '.join(job.overrides)}")
+            yield self.perform(job)
+
+    def perform(self, job: Job[C]) -> Ended[C]:
+        """Run one job, with the warnings of its configuration said before."""
+        for sentence in self.schema.validate(job.config):
+            if _is_first_process():
+                warn(sentence)
+        with _as_a_command_of_its_own(self.words_of(job)):
+            return Ended(job, _perform(self.run, job.config))
+
+    def launched(self, job: Job[C]) -> None:
+        """Perform a job that a launcher of Hydra's has begun."""
+        if _wants_queue(job):
+            raise UserError("launcher=slurm and a launcher of Hydra's exclude each other: leave one of the two out.")
+        self.complete(job.config, job.overrides)
+        if self.perform(job).folder is None:
+            raise RunFailed(f"A job failed: {' '.join(job.overrides)}")  # the launcher has the others go on, and passes this on
 
 
 def _wants_queue(job: Job[Any]) -> bool:

@@ -19,15 +19,15 @@ Row = dict[str, Any]
 # What an objective counts in a micro-batch (``Outcome.sums``), then what an optimizer step adds.
 COUNTED = ("language_loss", "correct", "predicted", "nsp_loss", "nsp_correct", "sequences", "opposite_loss", "opposite_correct")
 OF_UPDATES = ("gradient_norm", "updates")
-SUMS = (*COUNTED, *OF_UPDATES)
 
 
 class Sums:
     """Running sums over micro-batches, held in one float64 vector on the device so that adding never waits for it."""
 
     def __init__(self, device: torch.device | str = "cpu", counted: tuple[str, ...] = COUNTED) -> None:
-        self.values = torch.zeros(len(counted) + len(OF_UPDATES), dtype=torch.float64, device=device)
         self.counted = counted
+        self.names = (*counted, *OF_UPDATES)
+        self.values = torch.zeros(len(self.names), dtype=torch.float64, device=device)
 
     def add(self, sums: Mapping[str, Tensor]) -> None:
         """Add what was counted in one micro-batch; what was not is 0."""
@@ -48,7 +48,7 @@ class Sums:
             torch.distributed.all_reduce(total)
             total[-2:] /= world
         self.values.zero_()
-        return dict(zip((*self.counted, *OF_UPDATES), total.tolist(), strict=True))
+        return dict(zip(self.names, total.tolist(), strict=True))
 
     def restore(self, saved: Tensor, rank: int, world: int) -> None:
         """Go on from the sums (W, K) of as many ranks as there were; where that is another number, the first rank takes them all."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bertlab.training.evaluate import in_words
-from bertlab.training.metrics import SUMS, RowFile, Sums, losses, perplexity, read_rows
+from bertlab.training.metrics import RowFile, Sums, losses, perplexity, read_rows
 
 
 def lines(steps: list[int]) -> list[bytes]:
@@ -69,7 +69,7 @@ def test_the_loss_adds_up_what_was_minimised() -> None:
 
 
 def test_what_is_no_number_is_null_in_the_file_and_never_hidden(tmp_path: Path) -> None:
-    sums = dict.fromkeys(SUMS, 0.0) | {"predicted": 2.0, "opposite_loss": math.nan}
+    sums = dict.fromkeys(Sums().names, 0.0) | {"predicted": 2.0, "opposite_loss": math.nan}
     assert math.isnan(losses(sums)["opposite_loss"])
     assert math.isnan(losses(sums)["loss"])
     file = RowFile(tmp_path / "metrics.jsonl", keep_until=0)
@@ -102,6 +102,6 @@ def test_sums_are_gone_on_with_by_another_number_of_ranks(saved_by: int, world: 
         sums.add_update(torch.tensor(9.0))  # after going on
         total += sums.values
     total[-2:] /= world  # as ``take`` does over ranks
-    found = dict(zip(SUMS, total.tolist(), strict=True))
+    found = dict(zip(sums.names, total.tolist(), strict=True))
     assert found["predicted"] == 3 * saved_by
     assert (found["gradient_norm"], found["updates"]) == (15, 3)
