@@ -141,4 +141,4 @@ def _runs(args: Sequence[str]) -> Iterator[str]:
 
 def _runs_folder(args: Sequence[str]) -> Path:
     named = [word.removeprefix("paths.runs=") for word in args if word.startswith("paths.runs=")]
-    return Path(named[-1] if named else "runs")
+    return Path(named[-1] if named else "runs").expanduser()

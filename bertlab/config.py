@@ -6,7 +6,9 @@ meant are refused in ``bertlab.validation``.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from pathlib import Path
 
 
 @dataclass
@@ -238,6 +240,11 @@ class PathsConfig:
     runs: str = "runs"
     cache: str | None = None  # None: $BERTLAB_CACHE, else the user's cache folder
     local: str | None = None  # a folder on each node's own disk, to which token stores are copied before they are read; None: they are not
+
+    @property
+    def runs_folder(self) -> Path:
+        """``runs``, where a ``~`` stands for the user's own folder: a shell leaves it alone in the middle of a word."""
+        return Path(os.path.expanduser(self.runs))
 
 
 @dataclass

@@ -102,7 +102,7 @@ def parse_request(arguments: Sequence[str]) -> Request:
     return Request(
         tables=tables or [DEFAULT_TABLE],
         settings=settings,
-        runs=Path(str(_value(words.machine, "paths.runs") or PathsConfig().runs)),
+        runs=PathsConfig(str(_value(words.machine, "paths.runs") or PathsConfig().runs)).runs_folder,
         cache=None if (cache := _value(words.machine, "paths.cache")) is None else str(cache),
         launcher=launcher,
         launching=words.launching,

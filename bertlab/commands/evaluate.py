@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bertlab.arguments import Arguments, parse_arguments
 from bertlab.commands.jobs import run_jobs
-from bertlab.config import PretrainConfig
+from bertlab.config import PathsConfig, PretrainConfig
 from bertlab.errors import UserError
 from bertlab.messages import warn
 from bertlab.schemas import PRETRAIN
@@ -89,7 +89,7 @@ def _evaluate_pretrained(place: str, config: PretrainConfig) -> None:
     from bertlab.interop.pretrained import load_pretrained
     from bertlab.training.evaluate import evaluate_model
 
-    pretrained = load_pretrained(place, Path(config.paths.runs))
+    pretrained = load_pretrained(place, config.paths.runs_folder)
     if "language head" in pretrained.fresh:
         raise UserError(f"{pretrained.name} holds no language head: there is nothing that it predicts of a text.")
     evaluate_model(pretrained.bert, Path(pretrained.tokenizer), config, pretrained.run)
@@ -108,7 +108,8 @@ def _runs_folder(arguments: Arguments) -> Path:
     from bertlab.overrides import parse_override, values_of
 
     given = [word for word in arguments.overrides if word.startswith("paths.runs=")]
-    return Path(str(values_of(parse_override(given[-1]))[-1]) if given else PretrainConfig().paths.runs)
+    named = [str(values_of(parse_override(word))[-1]) for word in given[-1:]]
+    return PathsConfig(*named).runs_folder
 
 
 def _refuse_what_is_fixed(arguments: Arguments) -> None:

@@ -24,7 +24,7 @@ def run(words: list[str]) -> int:
     from bertlab.interop.exporting import export
     from bertlab.interop.pretrained import load_pretrained
 
-    pretrained = load_pretrained(checkpoints[0], Path(parsed.values.get("paths.runs", PathsConfig().runs)))
+    pretrained = load_pretrained(checkpoints[0], PathsConfig(parsed.values.get("paths.runs", PathsConfig().runs)).runs_folder)
     folder, parts = Path(parsed.values["folder"]).expanduser(), parsed.values.get("parts")
     if parts is None and pretrained.run is not None and pretrained.run.task.is_file():
         from bertlab.interop.exporting_tasks import export_task

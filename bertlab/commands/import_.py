@@ -23,7 +23,7 @@ def run(words: list[str]) -> int:
     from bertlab.interop.exporting import save_own
     from bertlab.interop.pretrained import load_pretrained
 
-    runs = Path(parsed.values.get("paths.runs", PathsConfig().runs))
+    runs = PathsConfig(parsed.values.get("paths.runs", PathsConfig().runs)).runs_folder
     pretrained = load_pretrained(parsed.texts[0], runs)
     folder = Path(parsed.values["folder"]).expanduser() if "folder" in parsed.values else runs / pretrained.name
     save_own(pretrained, folder)

@@ -34,7 +34,7 @@ def run(words: list[str]) -> int:
         raise UserError("--artifacts says what goes to Weights & Biases with the report: give --publish, too.")
     from bertlab.ablation.manifest import find_manifests
 
-    runs = Path(parsed.values.get("paths.runs", PathsConfig().runs)).expanduser()
+    runs = PathsConfig(parsed.values.get("paths.runs", PathsConfig().runs)).runs_folder
     manifests = find_manifests(runs, parsed.texts)
     found = show_tables(manifests, runs, Path(parsed.values["folder"]).expanduser() if "folder" in parsed.values else None)
     if "--publish" in switches:

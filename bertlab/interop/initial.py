@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bertlab.config import PretrainConfig
@@ -31,7 +30,7 @@ def take_over(config: PretrainConfig, overrides: Iterable[str]) -> None:
         return
     from bertlab.interop.pretrained import load_pretrained
 
-    take_over_from(load_pretrained(config.init, Path(config.paths.runs)), config, overrides)
+    take_over_from(load_pretrained(config.init, config.paths.runs_folder), config, overrides)
 
 
 def config_without_training(pretrained: Pretrained) -> PretrainConfig:

@@ -46,7 +46,7 @@ class Model:
     @classmethod
     def load(cls, checkpoint: str | Path, runs: str | Path = "runs", device: str = "cpu") -> Model:
         """The model that ``checkpoint`` means, see ``load_pretrained``."""
-        return cls(load_pretrained(str(checkpoint), Path(runs)), device)
+        return cls(load_pretrained(str(checkpoint), Path(runs).expanduser()), device)
 
     def __repr__(self) -> str:
         architecture = self.pretrained.architecture

@@ -56,7 +56,7 @@ def finetune(config: FinetuneConfig) -> Path:
         if config.submission:
             _splits_to_submit(config)  # what cannot be submitted is said before hours of training, not after
         ingredients = prepare_ingredients(config)
-        run = finetune_folder_of(Path(config.paths.runs), config, ingredients.pretrained, ingredients.identity)
+        run = finetune_folder_of(config.paths.runs_folder, config, ingredients.pretrained, ingredients.identity)
         with memory_told(_at_once(ingredients)):
             folder = train_once(run, lambda: _train(ingredients, run))
         if config.submission and process_rank() == 0:
@@ -88,7 +88,7 @@ def prepare_ingredients(config: FinetuneConfig) -> Ingredients:
     from bertlab.interop.pretrained import load_pretrained
     from bertlab.training.finetune_model import architecture_of
 
-    pretrained = load_pretrained(config.checkpoint, Path(config.paths.runs))
+    pretrained = load_pretrained(config.checkpoint, config.paths.runs_folder)
     _check_fits(config, pretrained, task)
     architecture = architecture_of(config, pretrained.architecture)
     return Ingredients(config, task, pretrained, finetuning_identity(config, pretrained, architecture, task.data.fingerprint))

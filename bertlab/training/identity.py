@@ -112,7 +112,7 @@ def readable_name(config: PretrainConfig) -> str:
 
 def run_folder_of(config: PretrainConfig, identity: Identity) -> RunFolder:
     """Where this identity's run is, or will be: a folder with its hash is found under whatever readable name it was begun."""
-    return begun_or_new(Path(config.paths.runs), readable_name(config), identity)
+    return begun_or_new(config.paths.runs_folder, readable_name(config), identity)
 
 
 def begun_or_new(runs: Path, name: str, identity: Identity) -> RunFolder:

@@ -24,7 +24,7 @@ def is_other_text(run: RunFolder, config: PretrainConfig, store: TokenStore) -> 
     ``store`` was made of that corpus. What is not known for sure is said. A model of which no pre-training is here has seen whatever it has
     seen, so for it no text is another.
     """
-    trainings = list(_trainings(run, Path(config.paths.runs)))
+    trainings = list(_trainings(run, config.paths.runs_folder))
     return bool(trainings) and not any(_knows(training, config, store) for training in trainings)
 
 
@@ -38,7 +38,7 @@ def doubts_of_held_out(run: RunFolder, config: PretrainConfig, store: TokenStore
         UserError: a smaller ``corpus.held_out`` would do.
     """
     doubts = []
-    for training in _trainings(run, Path(config.paths.runs)):
+    for training in _trainings(run, config.paths.runs_folder):
         if not _knows(training, config, store):
             continue
         own, content = training.read_config().corpus, _content(training)

@@ -97,7 +97,7 @@ def prepare_ingredients(config: PretrainConfig) -> Ingredients:
         from bertlab.interop.initial import check_fits
         from bertlab.interop.pretrained import load_pretrained
 
-        pretrained = load_pretrained(config.init, Path(config.paths.runs))
+        pretrained = load_pretrained(config.init, config.paths.runs_folder)
         architecture = check_fits(pretrained, architecture, store.vocabulary.fingerprint)
         _check_held_out(config, store, pretrained)
     objective = objective_of(config)

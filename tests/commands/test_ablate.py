@@ -17,6 +17,7 @@ from bertlab.arguments import parse_arguments
 from bertlab.cluster.queue import QueueSilent
 from bertlab.commands.ablate import run
 from bertlab.composition import compose_all
+from bertlab.config import PathsConfig
 from bertlab.errors import UserError
 from bertlab.schemas import PRETRAIN
 
@@ -47,6 +48,10 @@ class TestRequest:
         assert request.dry_run
         assert (request.settings.scale, request.settings.seeds, request.settings.tasks) == ("smoke", 4, "GLUE")
         assert request.settings.pretrain == ("corpus=text", "corpus.path=X")
+
+    def test_a_tilde_is_the_users_folder(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", "/home/me")
+        assert parse_request(['paths.runs="~/ours"']).runs == PathsConfig("~/ours").runs_folder == Path("/home/me/ours")
 
     def test_without_a_table_it_is_table5(self) -> None:
         assert parse_request(["--grid"]).tables == ["table5"]
