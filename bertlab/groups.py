@@ -11,6 +11,7 @@ from bertlab.errors import UserError
 from bertlab.yaml_files import read_yaml
 
 _COMMAND = re.compile(r"^bertlab\s")  # by custom the first comment line of a file is the command that uses it
+_SENTENCE_END = re.compile(r"[.?!][)\"'”]?$")
 _OVERRIDE = re.compile(r"^override\s+/?(\S+)$")
 MUST_BE_GIVEN = "???"  # stands for a value that has no default
 
@@ -33,11 +34,14 @@ def choices(folders: Sequence[Path]) -> dict[str, dict[str, Path]]:
 
 
 def description(file: Path) -> str:
-    """What a choice is, in one line: the first comment line of its file that is not the command that uses it."""
+    """What a choice is: the first comment line of its file that is not the command that uses it, and what that sentence goes on with."""
+    said: list[str] = []
     for line in _leading_comments(file):
         if line and not _COMMAND.match(line) and not line.startswith("@package"):
-            return line
-    return ""
+            said.append(line)
+        if said and (not line or _SENTENCE_END.search(line)):
+            break
+    return " ".join(said)
 
 
 def default_choices(folders: Sequence[Path], primary: str) -> dict[str, str]:

@@ -19,7 +19,7 @@ from bertlab.data import encoding, store
 from bertlab.data.documents import ReadingReport
 from bertlab.data.duplicates import first_occurrences
 from bertlab.data.mapping import mapped
-from bertlab.files import sync_folder, write_json
+from bertlab.files import sync_folder
 
 CHUNK_TOKENS = 1 << 22  # held in memory at once, on average
 CHUNK_DOCUMENTS = 4096
@@ -231,7 +231,7 @@ def join_parts(task: JoiningTask, progress: Callable[[int], None]) -> None:
         "made_from": task.made_from,
         "files": files,
     }
-    write_json(task.target / store.MANIFEST, manifest)
+    store.write_manifest(task.target, manifest)
     sync_folder(task.target)
 
 

@@ -7,7 +7,7 @@ A folder of plain little-endian arrays. N tokens, S sentences, D documents:
     document_sentences.bin  (D + 1,) int64, where each document starts in the sentences, and S
     document_hashes.bin     (D,) uint64, a hash of each document's tokens
     tokenizer.json          the vocabulary
-    manifest.json           sizes, hashes of the files, what the store was made from, what was met in reading it
+    manifest.json           sizes, hashes of the files, what the store was made from, what was met in reading it, a hash of all that
 
 No sentence and no document is empty. The bytes depend on the corpus, the reader's options and the vocabulary alone.
 """
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from bertlab.counting import counted
 from bertlab.data.mapping import let_go
 from bertlab.errors import UserError
-from bertlab.files import write_atomically
+from bertlab.files import write_atomically, write_json
 
 if TYPE_CHECKING:
     from bertlab.data.tokenizer import Vocabulary
@@ -42,14 +42,28 @@ DOCUMENT_SENTENCES = "document_sentences.bin"
 DOCUMENT_HASHES = "document_hashes.bin"
 TOKENIZER = "tokenizer.json"
 FILES = (TOKENS, SENTENCE_OFFSETS, DOCUMENT_SENTENCES, DOCUMENT_HASHES, TOKENIZER)
+TOKEN_TYPES = ("<u2", "<u4")
 OFFSET_TYPE = np.dtype("<i8")
 HASH_TYPE = np.dtype("<u8")
 DOCUMENTS_AT_ONCE = 1 << 18
+HASH = "blake2b"  # in the manifest: of everything else in it
+
+# What stands in a manifest that was written before it had a hash; the oldest ones lack one thing.
+_KINDS: dict[str, type] = {
+    **dict.fromkeys(("format", "documents", "sentences", "tokens", "unknown_tokens", "repeated_documents"), int),
+    **dict.fromkeys(("read", "report", "made_from", "files"), dict),
+    "token_type": str,
+    "sources": list,
+}
+_NOT_IN_THE_OLDEST = "unknown_tokens"
+_KINDS_OF_A_SOURCE = {"name": str, "first_document": int, "end_document": int}
+_KINDS_OF_A_REPORT = {"counts": dict, "examples": dict}
+_KINDS_OF_A_FILE = {"bytes": int, "blake2b": str}
 
 
 def token_type(vocab_size: int) -> np.dtype[Any]:
     """The narrowest type of the store that holds every id below ``vocab_size``."""
-    return np.dtype("<u2") if vocab_size <= 1 << 16 else np.dtype("<u4")
+    return np.dtype(TOKEN_TYPES[0] if vocab_size <= 1 << 16 else TOKEN_TYPES[1])
 
 
 @dataclass(frozen=True)
@@ -144,12 +158,20 @@ class TokenStore:
 
 def fingerprint_of(manifest: dict[str, Any]) -> str:
     """The content hash of the store that ``manifest`` describes."""
-    content = {"format": manifest["format"], "files": manifest["files"]}
+    return _hash_of({"format": manifest["format"], "files": manifest["files"]})
+
+
+def _hash_of(content: dict[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Write what ``read_manifest`` reads, with a hash of it."""
+    write_json(folder / MANIFEST, {**manifest, HASH: _hash_of(manifest)})
+
+
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of the store in ``folder``. UserError when there is none, or of another format."""
+    """The manifest of the store in ``folder``. UserError when there is none, or of another format, or not what was written."""
     path = folder / MANIFEST
     try:
         manifest: Any = json.loads(path.read_text(encoding="utf-8"))
@@ -161,13 +183,38 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise UserError(f"{path} is damaged (it holds no object): delete the folder and run `bertlab prepare` again.")
     if manifest.get("format") != FORMAT:
         raise UserError(f"{path} has format {manifest.get('format')}, this version reads {FORMAT}: run `bertlab prepare` again.")
+    if not _is_as_written(manifest):
+        raise UserError(f"{path} is not what was written to it: delete the folder and run `bertlab prepare` again.")
     if not _adds_up(manifest):
         raise UserError(f"{path} is damaged (its numbers do not fit together): delete the folder and run `bertlab prepare` again.")
     return manifest
 
 
+def _is_as_written(manifest: dict[str, Any]) -> bool:
+    """Whether the manifest has its hash. Of one that was written without, whether everything is there, of its kind, and nothing else."""
+    if HASH in manifest:
+        return bool(manifest[HASH] == _hash_of({key: value for key, value in manifest.items() if key != HASH}))
+    if not _is_made_of({_NOT_IN_THE_OLDEST: 0, **manifest}, _KINDS) or not _is_made_of(report := manifest["report"], _KINDS_OF_A_REPORT):
+        return False
+    return all(
+        [
+            *(_is_made_of(source, _KINDS_OF_A_SOURCE) for source in manifest["sources"]),
+            *(_is_made_of(entry, _KINDS_OF_A_FILE) for entry in manifest["files"].values()),
+            _is_made_of(report["counts"], dict.fromkeys(report["counts"], int)),
+            _is_made_of(report["examples"], dict.fromkeys(report["examples"], list)),
+        ]
+    )
+
+
+def _is_made_of(values: Any, kinds: Mapping[str, type]) -> bool:
+    """Whether a value of JSON is an object with these keys alone, and values of these kinds."""
+    return isinstance(values, dict) and {key: type(value) for key, value in values.items()} == kinds
+
+
 def _adds_up(manifest: dict[str, Any]) -> bool:
-    """Whether the manifest says how many documents, sentences and tokens there are in one way only."""
+    """Whether the manifest says in one way only how many documents, sentences and tokens there are, and in a way in which they are kept."""
+    if manifest.get("token_type") not in TOKEN_TYPES:
+        return False
     try:
         documents, sentences, tokens = manifest["documents"], manifest["sentences"], manifest["tokens"]
         sizes = {
@@ -179,7 +226,7 @@ def _adds_up(manifest: dict[str, Any]) -> bool:
         }
         begins, ends = ([source[key] for source in manifest["sources"]] for key in ("first_document", "end_document"))
         # Each source's documents follow those of the one before it.
-        return {name: manifest["files"][name]["bytes"] for name in FILES} == sizes and [0, *ends] == [*begins, documents]
+        return {name: entry["bytes"] for name, entry in manifest["files"].items()} == sizes and [0, *ends] == [*begins, documents]
     except (KeyError, TypeError, AttributeError):
         return False
 

@@ -18,7 +18,7 @@ from small_runs import MakeConfig
 from bertlab.config import PretrainConfig
 from bertlab.data import store as stores
 from bertlab.data.prepare import prepare
-from bertlab.data.store import FILES, MANIFEST, TokenStore
+from bertlab.data.store import FILES, HASH, MANIFEST, TokenStore, read_manifest, write_manifest
 from bertlab.errors import UserError
 from bertlab.interop.weight_files import read_weights
 from bertlab.training.checkpoints import load_newest
@@ -196,30 +196,86 @@ def test_a_store_is_read_through_once_and_again_when_it_was_touched(
     assert sorted(read) == sorted(["tokens.bin", *FILES])
 
 
-def test_every_number_of_a_manifest_counts(own_store: tuple[PretrainConfig, TokenStore]) -> None:
+def test_a_manifest_with_a_changed_byte_or_a_cut_end_is_refused(own_store: tuple[PretrainConfig, TokenStore]) -> None:
+    config, store = own_store
+    path = store.folder / MANIFEST
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        flip(path, place)
+        with pytest.raises(UserError, match=r"manifest\.json (is damaged|is not what was written|has format)"):
+            read_manifest(store.folder)
+        path.write_bytes(whole[:place])
+        if place < len(whole) - 1:  # the last line break says nothing
+            with pytest.raises(UserError, match=r"manifest\.json is damaged"):
+                read_manifest(store.folder)
+        path.write_bytes(whole)
+    flip(path, whole.index(b"<u2"))
+    with pytest.raises(UserError, match=r"manifest\.json is not what was written to it: delete the folder and run `bertlab prepare` again"):
+        pretrain(config)
+    path.unlink()
+    with pytest.raises(UserError, match=r"is no token store, it has no manifest\.json"):
+        pretrain(config)
+    assert not Path(config.paths.runs).exists()
+
+
+def renamed(values: dict, key: str) -> None:
+    values[f"{key}s"] = values.pop(key)
+
+
+CHANGES: list[Callable[[dict], object]] = [
+    lambda manifest: manifest.update(documents=manifest["documents"] - 1),
+    lambda manifest: manifest.update(sentences=manifest["sentences"] - 1),
+    lambda manifest: manifest.update(tokens=10**12),
+    lambda manifest: manifest.update(token_type="<u4"),
+    lambda manifest: manifest.update(token_type="<u9"),
+    lambda manifest: manifest.update(token_type=">u2"),
+    lambda manifest: manifest.update(token_type=["<u2"]),
+    lambda manifest: manifest["sources"][0].update(end_document=3),
+    lambda manifest: manifest["files"].pop("tokens.bin"),
+    lambda manifest: manifest.pop("made_from"),
+    lambda manifest: manifest["files"]["tokens.bin"].update(bytes=10**12),
+    lambda manifest: manifest["files"].update(more=manifest["files"]["tokens.bin"]),
+    lambda manifest: manifest.update(unknown_tokens=None),
+    lambda manifest: manifest.update(made_from=[]),
+    lambda manifest: manifest["sources"][0].update(more=1),
+    lambda manifest: manifest["sources"].append(5),
+    lambda manifest: manifest["report"]["counts"].update(odd=None),
+    lambda manifest: manifest["report"]["examples"].update(odd=None),
+    lambda manifest: renamed(manifest, "repeated_documents"),
+    lambda manifest: renamed(manifest, "report"),
+    lambda manifest: renamed(manifest["report"], "counts"),
+    lambda manifest: renamed(manifest["files"]["tokens.bin"], "blake2b"),
+    lambda manifest: renamed(manifest["sources"][0], "name"),
+]
+
+
+@pytest.mark.parametrize("hashed", ["whole", "hashed anew", "from before there was a hash"])
+def test_every_number_of_a_manifest_counts(hashed: str, own_store: tuple[PretrainConfig, TokenStore]) -> None:
+    """Also where somebody has put the hash right, as far as what is kept is concerned, and where there never was one."""
     config, store = own_store
     path = store.folder / MANIFEST
     whole = json.loads(path.read_text())
-    changes: list[Callable[[dict], object]] = [
-        lambda manifest: manifest.update(documents=manifest["documents"] - 1),
-        lambda manifest: manifest.update(sentences=manifest["sentences"] - 1),
-        lambda manifest: manifest.update(tokens=10**12),
-        lambda manifest: manifest.update(token_type="<u4"),
-        lambda manifest: manifest.update(token_type="<u9"),
-        lambda manifest: manifest["sources"][0].update(end_document=3),
-        lambda manifest: manifest["files"].pop("tokens.bin"),
-        lambda manifest: manifest.pop("made_from"),
-        lambda manifest: manifest["files"]["tokens.bin"].update(bytes=10**12),
-    ]
-    for change in changes:
+    assert whole.pop(HASH)
+    for change in CHANGES[:12] if hashed == "hashed anew" else CHANGES:
         manifest = json.loads(json.dumps(whole))
         change(manifest)
-        path.write_text(json.dumps(manifest))
-        with pytest.raises(UserError, match=r"damaged|another"):
+        if hashed == "hashed anew":
+            write_manifest(store.folder, manifest)
+        else:
+            path.write_text(json.dumps(manifest | ({HASH: store.manifest[HASH]} if hashed == "whole" else {})))
+        with pytest.raises(UserError, match=r"damaged|is not what was written|another"):
             stored(config)
     path.write_text("[]")
     with pytest.raises(UserError, match="damaged"):
         stored(config)
+
+
+def test_a_store_from_before_manifests_had_a_hash_is_read(own_store: tuple[PretrainConfig, TokenStore]) -> None:
+    config, store = own_store
+    old = {key: value for key, value in store.manifest.items() if key != HASH}
+    for lacking in ("", "unknown_tokens"):
+        (store.folder / MANIFEST).write_text(json.dumps({key: value for key, value in old.items() if key != lacking}))
+        assert stored(config).fingerprint == store.fingerprint
 
 
 @pytest.mark.parametrize(
