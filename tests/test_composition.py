@@ -318,4 +318,20 @@ def test_every_configuration_file_opens_with_the_command_that_uses_it_and_says_w
         for choice, file in found.items():
             opening = next(line for line in file.read_text().splitlines() if not line.startswith("# @package"))
             assert opening.startswith("# bertlab "), file
-            assert description(file), f"{group}={choice} has no line of description"
+            assert description(file).endswith((".", "?", ")")), f"{group}={choice} is not described in whole sentences"
+
+
+@pytest.mark.parametrize(
+    ("opening", "said"),
+    [
+        ("# bertlab pretrain model=a\n# One sentence. And another that goes on\n# in a second line.\n# A third line.\nlayers: 3\n",
+         "One sentence. And another that goes on in a second line."),
+        ("# @package _global_\n# bertlab pretrain model=a\n#\n# No full stop\n#\n# More.\n", "No full stop"),
+        ("# What is it?\n# More.\n", "What is it?"),
+        ("# As one writes (in brackets.)\n# More.\n", "As one writes (in brackets.)"),
+        ("layers: 3\n", ""),
+    ],
+)  # fmt: skip
+def test_a_choice_is_described_in_whole_sentences(opening: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(opening)
+    assert description(tmp_path / "a.yaml") == said
