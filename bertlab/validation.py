@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bertlab import checks
 from bertlab.checks import BOUNDS, Bounds, check_numbers, check_paths, check_trainer, check_words, devices_in_words, trainer_warnings
-from bertlab.config import MaskingConfig, PretrainConfig
+from bertlab.config import MaskingConfig, PretrainConfig, StageConfig
 from bertlab.corpus_validation import CORPUS_KINDS, SENTENCE_SPLITTINGS, check_corpus
 from bertlab.counting import counted
 from bertlab.errors import UserError
@@ -204,10 +204,15 @@ def _sequences_by_stage(config: PretrainConfig) -> list[tuple[str, int]]:
         if stage.sequences is not None:
             found[f"lengths.stages.{index}.sequences"] = stage.sequences
         elif config.lengths.keep_tokens:
-            found[f"batch.sequences * batch.length / {stage.length}"] = max(1, round(batch.sequences * batch.length / stage.length))
+            found[f"batch.sequences * batch.length / {stage.length}"] = _sequences_of(config, stage)
         else:
             found["batch.sequences"] = batch.sequences
     return list(found.items())
+
+
+def _sequences_of(config: PretrainConfig, stage: StageConfig) -> int:
+    """The sequences of a batch in a stage that has as many positions as every other."""
+    return max(1, round(config.batch.sequences * config.batch.length / stage.length))
 
 
 def _check_budget(config: PretrainConfig) -> None:
@@ -249,7 +254,15 @@ def _warnings(config: PretrainConfig) -> Iterable[str]:
         listed = ", ".join(map(str, dict.fromkeys(lengths)))
         yield (
             f"batch.length={config.batch.length} is the length of no sequence: lengths={config.lengths.name} says {listed}."
-            " For one length throughout add lengths=constant."
+            f"{_what_the_length_decides(config)} For one length throughout add lengths=constant."
         )
     if config.corpus.weight != 1 and config.corpus.kind != "mixture":
         yield "corpus.weight has no effect: it is of the sources of corpus=mixture."
+
+
+def _what_the_length_decides(config: PretrainConfig) -> str:
+    """What batch.length does where it is the length of no sequence: it may still say how many sequences a step has."""
+    stage = next((stage for stage in config.lengths.stages if stage.sequences is None), None)
+    if stage is None or not config.lengths.keep_tokens:
+        return ""
+    return f" It decides how many sequences a step has: {counted(_sequences_of(config, stage), 'sequence')} of {stage.length}."

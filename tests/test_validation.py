@@ -231,6 +231,13 @@ def test_what_may_not_be_meant_is_warned_of(values: dict[str, Any], said: str) -
     assert said in warnings[0]
 
 
+@pytest.mark.parametrize(("keep_tokens", "said"), [(True, "how many sequences a step has: 200,000 sequences of 128"), (False, None)])
+def test_a_length_that_no_sequence_has_may_still_decide_how_many_there_are(keep_tokens: bool, said: str | None) -> None:
+    values = {"lengths__stages": stages((0.9, 128), (0.1, 512)), "lengths__keep_tokens": keep_tokens, "batch__length": 100_000}
+    (warning,) = validate(configured(**values))
+    assert (said in warning) if said else ("sequences" not in warning)
+
+
 @pytest.mark.parametrize("objective", WORDS["objective.kind"])
 @pytest.mark.parametrize("backbone", WORDS["backbone.kind"])
 @pytest.mark.parametrize("norm", WORDS["norm.kind"])
