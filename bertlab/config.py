@@ -179,7 +179,8 @@ class CheckpointConfig:
 class TrainerConfig:
     """The machine's side of a run. Part of its identity are ``precision`` and ``compile``.
 
-    ``world`` cuts a batch into pieces, as ``batch.micro`` does: with dropout the noise follows the cut. The rest changes rounding only.
+    ``world`` cuts a batch into pieces, as ``batch.micro`` does: with dropout the noise follows the cut, and under batch normalisation with
+    several micro-batches so do the statistics, where it is part of the identity, too. The rest changes rounding only.
     """
 
     accelerator: str = "auto"  # auto | cpu | gpu

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from bertlab.finetune_config import FeaturesConfig, FinetuneConfig
 from bertlab.models.architecture import Architecture
 from bertlab.task_config import TaskConfig
-from bertlab.training.identity import Identity, begun_or_new, described_architecture
+from bertlab.training.identity import Identity, begun_or_new, cut_of_statistics, described_architecture
 from bertlab.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -78,9 +78,10 @@ def _features(features: FeaturesConfig) -> dict[str, Any] | None:
 def _tuning(config: FinetuneConfig, architecture: Architecture) -> dict[str, Any]:
     """How the weights are trained, without what only parts the work."""
     tuning = asdict(config.tuning)
-    if architecture.norm != "batch":  # else a micro-batch has statistics of its own
-        del tuning["micro"]
-    return tuning
+    micro = tuning.pop("micro")
+    if architecture.norm != "batch":
+        return tuning
+    return {**tuning, "micro": cut_of_statistics(micro, config.trainer.world, config.tuning.batch)}
 
 
 def readable_name(task: TaskConfig, pretrained_name: str, weights: str) -> str:

@@ -3,9 +3,9 @@
 Two configurations that mean the same training have one identity however they were written: the size by name or by its layers, a
 budget in steps or in tokens, 12e6 or 12000000, a masking rate that the objective does not use. Left out is what only says where,
 how fast and how visibly: logger, paths, launcher, how often a run logs, evaluates and saves. Left out too is how a batch is cut, by devices
-and micro-batches (except under batch normalisation, whose statistics they define): with dropout the noise follows the cut, but what it is
-drawn from is the same, and a run can go on with fewer devices or less memory. result.json records it. The corpus counts by its content,
-not by its path.
+and micro-batches: with dropout the noise follows the cut, but what it is drawn from is the same, and a run can go on with fewer devices or
+less memory. result.json records it. Under batch normalisation a cut into several micro-batches counts, with the number of devices (see
+``cut_of_statistics``). The corpus counts by its content, not by its path.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def pretraining_identity(
         "budget": _budget(config, plan),
         "batch": {
             "short_probability": config.batch.short_probability,
-            "micro": config.batch.micro if config.norm.kind == "batch" else None,
+            "micro": _cut_of_statistics(config, plan) if config.norm.kind == "batch" else None,
         },
         "optimizer": asdict(config.optimizer),
         "validation": {"sequences": config.validation.sequences, "lengths": config.validation.lengths},
@@ -70,6 +70,21 @@ def pretraining_identity(
         "compile": config.trainer.compile,
         "seed": config.seed,
     }
+
+
+def _cut_of_statistics(config: PretrainConfig, plan: TrainingPlan) -> int | list[int] | None:
+    return cut_of_statistics(config.batch.micro, config.trainer.world, max(stage.sequences for stage in plan.stages))
+
+
+def cut_of_statistics(micro: int | None, world: int, largest: int) -> int | list[int] | None:
+    """What decides which sequences batch normalisation takes its statistics of together, of batches of ``largest`` sequences or fewer.
+
+    Those are what all ``world`` devices work on at once, at most ``micro`` on each. Where that is every batch as a whole, nothing is to be
+    decided, whatever the number of devices: None. Otherwise the number of devices says how many are taken together, and which.
+    """
+    if micro is None or micro * world >= largest:
+        return None
+    return micro if world == 1 else [micro, world]
 
 
 def described_architecture(architecture: Architecture) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 from dataclasses import fields
 
@@ -17,6 +18,7 @@ from bertlab.data.assembly import PretrainingData, share_of
 from bertlab.data.schedule import plan_training
 from bertlab.errors import UserError
 from bertlab.objectives import objective_of
+from bertlab.training.identity import cut_of_statistics
 
 torch.set_num_threads(1)
 
@@ -284,6 +286,25 @@ def test_ranks_with_parts_of_the_weights_validate_as_many_batches_each(store, wo
     counted = [batch for share in shares for batch in share if batch.counts]
     assert joined(counted) == joined(expected)
     assert [batch.place for batch in counted] == [batch.place for batch in expected] == list(range(len(expected)))
+
+
+def test_what_is_normalised_together_follows_from_the_identity(store):
+    """One cut of the statistics is one set of sequences for each micro-batch of all ranks, and the whole batch where nothing is cut."""
+    groups = {}
+    for world, micro in itertools.product((1, 2, 4), (None, 2, 3, 4, 6, 12, 24)):
+        made = config(micro=micro)
+        made.norm.kind = "batch"
+        ranks = [data(store, made, rank, world)[3].micro_batches for rank in range(world)]
+        together = [sorted(tuple(tokens) for batch in at_once for tokens in sequences_of(batch)) for at_once in zip(*ranks, strict=True)]
+        groups.setdefault(str(cut_of_statistics(micro, world, 24)), []).append(together)
+    assert all(together == found[0] for found in groups.values() for together in found)
+    assert len(groups["None"]) == 9
+    assert [len(group) for group in groups["None"][0]] == [24]
+    assert groups["6"][0] != groups["[3, 2]"][0]
+
+
+def sequences_of(batch):
+    return [batch.tokens[first:end].tolist() for first, end in itertools.pairwise(batch.offsets.tolist())]
 
 
 def test_parted_weights_refuse_unequal_numbers_of_micro_batches(store):

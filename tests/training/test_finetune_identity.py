@@ -135,6 +135,10 @@ def test_values_of_a_kind_count_for_that_kind() -> None:
 def test_micro_batches_count_under_batch_norm() -> None:
     model = Pretrained(architecture=Architecture(layers=2, norm="batch"))
     assert digest(model, **{"tuning.micro": 2}) != digest(model)
+    assert digest(model, **{"tuning.micro": 2}) != digest(model, **{"tuning.micro": 2, "trainer.devices": 2})
+    assert digest(model, **{"tuning.micro": 2}) != digest(model, **{"tuning.micro": 1, "trainer.devices": 2})  # two others together
+    for whole in ({"trainer.devices": 2}, {"tuning.micro": 8}, {"tuning.micro": 4, "trainer.devices": 2}):
+        assert digest(model, **whole, **{"tuning.batch": 8}) == digest(model, **{"tuning.batch": 8})
 
 
 def test_names(tmp_path: Path) -> None:

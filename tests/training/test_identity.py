@@ -131,7 +131,20 @@ def test_the_corpus_counts_by_its_content() -> None:
 def test_unused_masking_does_not_count_and_micro_batches_do_under_batch_norm() -> None:
     assert digest(**{"objective.kind": "ltr", "masking.rate": 0.3}) == digest(**{"objective.kind": "ltr"})
     assert digest(**{"norm.kind": "batch", "batch.micro": 8}) != digest(**{"norm.kind": "batch"})
+    assert digest(**{"norm.kind": "batch", "batch.micro": 256}) == digest(**{"norm.kind": "batch"})  # all 256 sequences at once
     assert digest(**{"norm.kind": "batch", "norm.momentum": 0.5}) != digest(**{"norm.kind": "batch"})
+
+
+def test_devices_count_under_batch_norm_where_statistics_are_of_a_part_of_the_batch() -> None:
+    """256 sequences a batch, of which 8, 16 and 8 + 8 others are normalised together; or all of them, on any number of devices."""
+    batch = {"norm.kind": "batch"}
+    in_parts = [{"batch.micro": 8}, {"batch.micro": 16}, {"batch.micro": 8, "trainer.devices": 2}, {"batch.micro": 8, "trainer.nodes": 4}]
+    assert len({digest(**batch, **changes) for changes in [{}, *in_parts]}) == 5
+    assert digest(**batch, **in_parts[2]) == digest(**batch, **{"batch.micro": 8, "trainer.nodes": 2})
+    for whole in ({"trainer.devices": 4}, {"trainer.devices": 4, "batch.micro": 64}, {"trainer.devices": 2, "trainer.nodes": 2}):
+        assert digest(**batch, **whole) == digest(**batch)
+    longer = LengthsConfig("mine", [StageConfig(0.5, 64, 256), StageConfig(0.5, 128, 512)])  # where the second stage alone is cut
+    assert digest(**batch, lengths=longer, **{"trainer.devices": 4, "batch.micro": 64}) != digest(**batch, lengths=longer)
 
 
 @pytest.mark.parametrize(
