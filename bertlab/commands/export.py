@@ -7,6 +7,7 @@ from pathlib import Path
 from bertlab.commands.words import parse_words
 from bertlab.config import PathsConfig
 from bertlab.errors import UserError
+from bertlab.interop.locating import located
 from bertlab.messages import say
 
 
@@ -21,10 +22,12 @@ def run(words: list[str]) -> int:
     checkpoints = [*parsed.texts, *([parsed.values["checkpoint"]] if "checkpoint" in parsed.values else [])]
     if len(checkpoints) != 1 or "folder" not in parsed.values:
         raise UserError("export needs one checkpoint and a folder to write to: bertlab export RUN --to DIR.")
+    runs = PathsConfig(parsed.values.get("paths.runs", PathsConfig().runs)).runs_folder
+    located(checkpoints[0], runs)  # before anything heavy is imported
     from bertlab.interop.exporting import export
     from bertlab.interop.pretrained import load_pretrained
 
-    pretrained = load_pretrained(checkpoints[0], PathsConfig(parsed.values.get("paths.runs", PathsConfig().runs)).runs_folder)
+    pretrained = load_pretrained(checkpoints[0], runs)
     folder, parts = Path(parsed.values["folder"]).expanduser(), parsed.values.get("parts")
     if parts is None and pretrained.run is not None and pretrained.run.task.is_file():
         from bertlab.interop.exporting_tasks import export_task

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from bertlab.commands.words import Words, parse_words
 from bertlab.config import PathsConfig
 from bertlab.errors import UserError
+from bertlab.interop.locating import located
 
 if TYPE_CHECKING:
     from bertlab.interop.model import Model
@@ -41,6 +42,8 @@ def named_model(verb: str, parsed: Words) -> Model:
     """The model that the words name as checkpoint. UserError when they name none."""
     if "checkpoint" not in parsed.values:
         raise UserError(f"{verb} needs checkpoint=RUN: a run's id or its folder, an exported folder or a Hugging Face folder.")
+    checkpoint, runs = parsed.values["checkpoint"], parsed.values.get("paths.runs", PathsConfig().runs)
+    located(checkpoint, PathsConfig(runs).runs_folder)  # before anything heavy is imported
     from bertlab.interop.model import Model
 
-    return Model.load(parsed.values["checkpoint"], parsed.values.get("paths.runs", PathsConfig().runs))
+    return Model.load(checkpoint, runs)

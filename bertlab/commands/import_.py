@@ -7,6 +7,7 @@ from pathlib import Path
 from bertlab.commands.words import parse_words
 from bertlab.config import PathsConfig
 from bertlab.errors import UserError
+from bertlab.interop.locating import located
 from bertlab.messages import say
 
 
@@ -20,10 +21,11 @@ def run(words: list[str]) -> int:
         return show_help("import", Arguments())
     if len(parsed.texts) != 1:
         raise UserError("import needs one folder: bertlab import DIR.")
+    runs = PathsConfig(parsed.values.get("paths.runs", PathsConfig().runs)).runs_folder
+    located(parsed.texts[0], runs)  # before anything heavy is imported
     from bertlab.interop.exporting import save_own
     from bertlab.interop.pretrained import load_pretrained
 
-    runs = PathsConfig(parsed.values.get("paths.runs", PathsConfig().runs)).runs_folder
     pretrained = load_pretrained(parsed.texts[0], runs)
     folder = Path(parsed.values["folder"]).expanduser() if "folder" in parsed.values else runs / pretrained.name
     save_own(pretrained, folder)

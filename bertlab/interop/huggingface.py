@@ -14,7 +14,6 @@ from bertlab.interop.weight_names import hugging_face_names
 from bertlab.models.architecture import Architecture
 
 CONFIG = "config.json"
-_CONFIGS = (CONFIG, "bert_config.json")  # the second as Google's releases have it
 
 # gelu_new and gelu_python are older names of the same functions.
 _ACTIVATIONS = {
@@ -43,11 +42,6 @@ _KEYS = {
 }
 _INTEGERS = frozenset(("vocab_size", "layers", "hidden", "heads", "intermediate", "positions", "segments"))
 _BUFFERS = ("embeddings.position_ids", "embeddings.token_type_ids")  # counted numbers that older versions saved
-
-
-def config_path(folder: Path) -> Path | None:
-    """The configuration of a Hugging Face folder; None where it has none."""
-    return next((folder / name for name in _CONFIGS if (folder / name).is_file()), None)
 
 
 def read_config(path: Path) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
+from bertlab.interop.locating import located
 
 if TYPE_CHECKING:
     from bertlab.interop.pretrained import Pretrained
@@ -28,6 +29,7 @@ def take_over(config: PretrainConfig, overrides: Iterable[str]) -> None:
     """
     if config.init is None:
         return
+    located(config.init, config.paths.runs_folder)  # before anything heavy is imported
     from bertlab.interop.pretrained import load_pretrained
 
     take_over_from(load_pretrained(config.init, config.paths.runs_folder), config, overrides)

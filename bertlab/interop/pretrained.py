@@ -15,12 +15,13 @@ from torch import Tensor
 from bertlab.data.tokenizer import Vocabulary, folder_vocabulary
 from bertlab.errors import UserError
 from bertlab.interop import huggingface
+from bertlab.interop.locating import config_path, located
 from bertlab.interop.weight_files import read_folder_weights, read_weights
 from bertlab.interop.weight_names import head_of
 from bertlab.messages import say
 from bertlab.models.architecture import Architecture
 from bertlab.models.task_checks import OF_A_SEQUENCE
-from bertlab.training.run_folder import RunFolder, find_run, folder_of_weights, no_folder_of_weights
+from bertlab.training.run_folder import RunFolder, folder_of_weights, no_folder_of_weights
 
 if TYPE_CHECKING:
     from bertlab.models.bert import Bert
@@ -57,49 +58,20 @@ class Pretrained:
 
 
 def load_pretrained(checkpoint: str, runs: Path) -> Pretrained:
-    """The model that ``checkpoint`` means.
-
-    It is a run's id inside ``runs`` or the eight characters at its end, a run's folder, a file RUN/checkpoints/step-….safetensors, a
-    folder that ``bertlab export`` or ``import`` has written, or a folder in the Hugging Face layout.
+    """The model that ``checkpoint`` means, see ``located``.
 
     Raises:
         UserError: there is nothing of the kind, it is not whole, or it is a model that bertlab has no place for.
     """
-    if not checkpoint:
-        raise UserError("The checkpoint's name is empty: give a run's id or its folder, an exported or a Hugging Face folder.")
-    path = Path(checkpoint).expanduser()
+    path = located(checkpoint, runs)
     if path.is_file():
         return _from_file(path)
-    if not path.is_dir() or not _is_checkpoint(path):
-        if _is_checkpoint(runs / checkpoint):
-            path = runs / checkpoint
-        else:
-            _refuse_path(checkpoint, path)
-            path = find_run(checkpoint, runs).path
     path = path.absolute()
     if (path / "config.yaml").is_file():
         return _from_own(path, _name(path), _run_weights(RunFolder(path)), RunFolder(path))
     if (path / "architecture.json").is_file():
         return _from_own(path, _name(path), read_folder_weights(path))
     return _from_hugging_face(path)
-
-
-def _is_checkpoint(folder: Path) -> bool:
-    own = any((folder / name).is_file() for name in ("config.yaml", "architecture.json"))
-    return own or huggingface.config_path(folder) is not None
-
-
-def _refuse_path(checkpoint: str, path: Path) -> None:
-    """Refuse what is clearly meant as a path, and is none of a model."""
-    if path.is_dir() and (path.name != checkpoint or any(path.iterdir())):
-        inside = sorted(child for child in path.iterdir() if child.is_dir() and _is_checkpoint(child))
-        hint = f"do you mean {inside[0]}?" if inside else "give a run's folder, or one with config.json and weights."
-        raise UserError(f"{checkpoint} is a folder that holds no model (no config.yaml, architecture.json or config.json): {hint}")
-    if "/" in checkpoint and not path.exists() and checkpoint.count("/") == 1 and not path.parent.is_dir() and checkpoint[0] not in "/.~":
-        raise UserError(
-            f"There is no folder {checkpoint}: if it is a model of the Hugging Face Hub, download it first"
-            f" (hf download {checkpoint} --local-dir DIR) and give checkpoint=DIR."
-        )
 
 
 def _from_file(path: Path) -> Pretrained:
@@ -112,7 +84,7 @@ def _from_file(path: Path) -> Pretrained:
         run = RunFolder(folder) if (folder / "config.yaml").is_file() else None
         name = _name(folder) if path.name == RunFolder(folder).weights.name else f"{_name(folder)}-{path.stem}"
         return _from_own(folder, name, read_weights(path), run, origin=path.absolute())
-    if huggingface.config_path(path.absolute().parent):
+    if config_path(path.absolute().parent):
         return _from_hugging_face(path.absolute().parent)
     raise no_folder_of_weights(path)
 
@@ -164,7 +136,7 @@ def _left_behind(files: RunFolder, weights: dict[str, Tensor]) -> tuple[str, ...
 
 
 def _from_hugging_face(folder: Path) -> Pretrained:
-    path = huggingface.config_path(folder)
+    path = config_path(folder)
     assert path is not None
     config = huggingface.read_config(path)
     huggingface.architecture_of(config, path, pooler=False)  # refuses other models before their weights are read

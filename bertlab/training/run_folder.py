@@ -39,6 +39,8 @@ from bertlab.yaml_files import read_yaml
 
 T = TypeVar("T")
 
+_SHOWN_RUNS = 5  # in the error for a name that is none
+
 # Keys that hold a path of an input, and sections that describe a corpus, wherever a configuration has them.
 _PATHS = ("tokenizer.path", "init", "checkpoint", "task.path", "task.dataset", "task.probe.tokenizer.path")
 _CORPORA = ("corpus", "task.probe.corpus")
@@ -250,8 +252,16 @@ def find_run(name: str, runs: Path) -> RunFolder:
         return RunFolder(runs / name)
     if found := sorted(runs.glob(f"*-{name}/config.yaml")) if len(name) == 8 and name.isalnum() else []:
         return RunFolder(found[0].parent)
-    known = ", ".join(sorted(folder.parent.name for folder in runs.glob("*/config.yaml"))[:5]) or "none yet"
-    raise UserError(f"No run {name!r}: it is neither a run's folder nor a run in {runs} ({known}).")
+    raise UserError(f"No run {name!r}: there is no such folder, and no run of that name in {runs} ({_newest_runs(runs)}).")
+
+
+def _newest_runs(runs: Path) -> str:
+    """The names of a few runs, the newest first: of pre-trainings, from which every verb can start, or of others where there are none."""
+    found = sorted((config.stat().st_mtime_ns, config.parent.name) for config in runs.glob("*/config.yaml"))
+    names = [name for _, name in reversed(found)]
+    names = [name for name in names if not name.startswith("finetune-")] or names
+    more = f" and {len(names) - _SHOWN_RUNS} more" if len(names) > _SHOWN_RUNS else ""
+    return ", ".join(names[:_SHOWN_RUNS]) + more or "which has none yet"
 
 
 def from_plain(kind: type[T], values: dict[str, Any]) -> T:

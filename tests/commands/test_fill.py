@@ -126,6 +126,7 @@ def test_generate(call: Call) -> None:
         (["export", "00000001", "--to", "runs"], "holds other files"),
         (["export", "00000001", "--to", "x", "--as", "encodr"], "did you mean encoder"),
         (["import"], "import needs one folder"),
+        (["import", "/no/such/folder"], "There is no folder or file /no/such/folder"),
         (["evaluate", "checkpoint=nothing"], "nothing"),
     ],
     ids=str,
