@@ -1,6 +1,7 @@
 """``launcher=slurm``: the jobs of a verb as jobs of SLURM. The command queues them, says their ids, and shows what they say.
 
-The same command again finds its jobs in the queue and shows them; it queues what was cancelled or has failed, and leaves what is done.
+The same command again finds its jobs in the queue and shows them; it queues what was cancelled or has failed, and leaves what is done. It
+is the same as long as the files that the run reads are the same, too: those of another folder, or changed ones, make another run.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from bertlab.cluster.follow import Follower, folder_of, follow
 from bertlab.cluster.queue import QueueSilent
 from bertlab.cluster.resources import Resources
 from bertlab.cluster.submission import Command, Element
+from bertlab.commands.inputs import states_of_inputs
 from bertlab.config import LauncherConfig, PathsConfig
 from bertlab.errors import UserError
 from bertlab.messages import say
@@ -79,7 +81,7 @@ def _common(jobs: Sequence[Job[Any]]) -> tuple[Path, LauncherConfig]:
 
 def _command(verb: str, job: Job[Any], resources: Resources, words: list[str]) -> Command:
     values = {name: value for name, value in asdict(job.config).items() if name not in _NOT_THE_RUN}
-    key = hashlib.sha256(json.dumps([verb, values], sort_keys=True).encode()).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps([verb, values, states_of_inputs(job.config)], sort_keys=True).encode()).hexdigest()[:16]
     threads = resources.words if job.config.trainer.threads is None else ()
     program = (*resources.start, sys.executable, "-m", "bertlab", *words, "++launcher.kind=local", *threads)
     return Command(key, " ".join([verb, *job.overrides]), program)
