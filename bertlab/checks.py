@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -69,10 +70,20 @@ def check_words(config: Any, words: Mapping[str, tuple[str, ...]]) -> None:
 
 
 def check_paths(config: Any) -> None:
-    """Refuse an empty name of a folder, which would be the one that the command runs in. Raises ``UserError``."""
+    """Refuse an empty name of a folder, which would be the one that the command runs in, and that of a file. Raises ``UserError``."""
     for key in ("paths.runs", "paths.cache", "paths.local"):
-        if value_of(config, key) == "":
+        if (value := value_of(config, key)) == "":
             raise UserError(f"{key} is empty: name a folder, or leave it out.")
+        if value is not None and not os.path.isdir(there := _nearest_existing(value)):
+            raise UserError(f"{key}={value}: {there} is a file: name a folder that is none, nor inside one.")
+
+
+def _nearest_existing(path: str) -> str:
+    """``path``, or the nearest folder above it that is there; the current one is."""
+    path = os.path.expanduser(path)
+    while not os.path.exists(path):
+        path = os.path.dirname(path) or os.curdir
+    return path
 
 
 def check_numbers(config: Any, bounds: Bounds) -> None:

@@ -79,6 +79,22 @@ class TestImports:
         assert finished.stdout.splitlines()[-1] == "[]"
         assert "model.heads=3" in finished.stderr
 
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ("pretrain", "init=nothing"),
+            ("pretrain", "scale=paper", "trainer=cpu", "batch.sequences=99999999"),
+            ("finetune", "task=bigram_shift", "checkpoint=nothing"),
+            ("fill", "a [MASK]", "checkpoint=nothing"),
+        ],
+        ids=" ".join,
+    )
+    def test_what_is_not_there_is_refused_without_torch(self, words: tuple[str, ...]) -> None:
+        finished = in_a_process(*words, code="print([name for name in ('torch', 'pytorch_lightning') if name in sys.modules])\n")
+        assert finished.stdout == "[]\n"
+        assert finished.stderr.startswith("bertlab: ")
+        assert finished.stderr.count("\n") == 1
+
     def test_the_validation_alone_needs_nothing(self) -> None:
         program = (
             f"import sys\nimport bertlab, bertlab.config, bertlab.validation\nprint([name for name in {HEAVY} if name in sys.modules])"
@@ -252,6 +268,35 @@ class TestJobs:
         assert "Traceback" in err  # of the one that is no user's mistake
         assert "2 of 3 jobs failed" in err
 
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (("pretrain", "trainer.nodes=3"), "trainer.nodes=3 needs a process on every node"),
+            (("pretrain", "trainer=fsdp"), "on a CPU add trainer.accelerator=cpu trainer.precision=fp32"),
+            (("pretrain", "trainer=cpu", "trainer.threads=1000000"), "more than any CPU has use for"),
+            (("pretrain", "paths.runs=/dev/null"), "paths.runs=/dev/null: /dev/null is a file"),
+            (("finetune", "task=mrpc", "checkpoint=nothing"), "task=mrpc needs task.path=DIR"),
+            (("finetune", "task=mrpc", "task.path=.", "checkpoint=nothing"), "holds none of its files"),
+            (("finetune", "task=bigram_shift", "checkpoint=nothing"), "No run 'nothing'"),
+            (("finetune", "task=bigram_shift", "checkpoint=nothing", "submission=true"), "has no form for a submission"),
+        ],
+        ids=str,
+    )
+    def test_what_is_not_there_is_exit_code_2(
+        self, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], said: str
+    ) -> None:
+        monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+        monkeypatch.delenv("BERTLAB_TASKS", raising=False)
+        code, out, err = call(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1), err
+        assert said in err
+        assert list(tmp_path.iterdir()) == []
+
+    def test_no_job_begins_where_another_cannot(self, call: Call, trained: list[PretrainConfig]) -> None:
+        code, _, err = call("pretrain", "-m", "trainer.nodes=1,3")
+        assert (code, trained) == (2, [])
+        assert "Job 2 of 2 (trainer.nodes=3): trainer.nodes=3 needs a process on every node" in err
+
     def test_a_failed_run_is_exit_code_1(self, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         def train(config: PretrainConfig) -> Path:
             raise UserError("The corpus has no text.")
@@ -296,7 +341,7 @@ class TestJobs:
         self, call: Call, trained: list[PretrainConfig], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("LOCAL_RANK", "1")
-        assert call("pretrain", "norm=batch", "objective=ltr") == (0, "", "")
+        assert call("pretrain", "norm=batch", "objective=ltr", "trainer=cpu", "trainer.devices=2") == (0, "", "")
         assert len(trained) == 1
 
     def test_cfg_trains_nothing(self, call: Call, trained: list[PretrainConfig]) -> None:

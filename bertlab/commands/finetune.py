@@ -9,6 +9,7 @@ from bertlab.arguments import parse_arguments
 from bertlab.commands.jobs import run_jobs
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.schemas import FINETUNE
+from bertlab.training.finetune import check_machine
 
 
 def run(words: list[str]) -> int:
@@ -18,13 +19,13 @@ def run(words: list[str]) -> int:
         from bertlab.help import show_help
 
         return show_help("finetune", arguments)
+    tune_allocator()  # takes effect only before PyTorch is imported
     from bertlab.commands.seeds import show_seeds
 
-    return run_jobs("finetune", FINETUNE, arguments, _finetune, summarise=show_seeds)
+    return run_jobs("finetune", FINETUNE, arguments, _finetune, check=check_machine, summarise=show_seeds)
 
 
 def _finetune(config: FinetuneConfig) -> Path:
-    tune_allocator()  # takes effect only before PyTorch is imported
     from bertlab.training.finetune import finetune
 
     return finetune(config)

@@ -39,11 +39,12 @@ def run_jobs(
     base: Mapping[str, Any] | None = None,
     words: tuple[str, ...] = (),
     complete: Callable[[C, Sequence[str]], None] = lambda config, overrides: None,
+    check: Callable[[C], None] = lambda config: None,
     summarise: Callable[[Sequence[Ended[C]]], None] | None = None,
 ) -> int:
     """Compose, validate and run every job of a command; each prints its folder, as the last line on standard output.
 
-    All jobs are validated before the first runs. A job that fails is reported, and the others go on.
+    All jobs are validated and checked before the first runs. A job that fails is reported, and the others go on.
 
     Args:
         verb: the command's name.
@@ -53,6 +54,7 @@ def run_jobs(
         base: a configuration to start from instead of the default choices.
         words: arguments that are none of Hydra's, with which a process of the same job must be started too.
         complete: sets what a configuration leaves to be found out, in place; also gets the overrides that gave it.
+        check: refuses what this machine has not got for a job; not asked about jobs of a queue, which run on another one.
         summarise: what is said in the end of several jobs.
 
     Returns:
@@ -64,11 +66,11 @@ def run_jobs(
     from bertlab.composition import compose
 
     flags = [flag for flag in arguments.hydra_flags() if flag.startswith(("--config-dir", "--config-name"))]
-    command = _Command(schema, run, complete, [verb, *flags, *words])
+    command = _Command(schema, run, complete, check, [verb, *flags, *words])
     jobs = compose(schema, arguments, base, command.launched)
     for number, job in enumerate(jobs, 1):
         complete(job.config, job.overrides)
-        _validate(schema, job.config, f"Job {number} of {len(jobs)} ({' '.join(job.overrides)}): " if len(jobs) > 1 else "")
+        _refuse(command, job, f"Job {number} of {len(jobs)} ({' '.join(job.overrides)}): " if len(jobs) > 1 else "")
     ended = _queued(verb, jobs, command.words_of) if any(map(_wants_queue, jobs)) else list(command.performed(jobs))
     failed = sum(job.folder is None for job in ended)
     if len(ended) > 1 and summarise is not None and _is_first_process():
@@ -85,6 +87,7 @@ class _Command(Generic[C]):
     schema: Schema[C]
     run: Callable[[C], Path]
     complete: Callable[[C, Sequence[str]], None]
+    check: Callable[[C], None]
     before: list[str]  # the words before a job's overrides: the verb, and what is none of Hydra's
 
     def words_of(self, job: Job[Any]) -> list[str]:
@@ -146,9 +149,12 @@ def _perform(run: Callable[[C], Path], config: C) -> Path | None:
     return folder
 
 
-def _validate(schema: Schema[C], config: C, which: str) -> None:
+def _refuse(command: _Command[C], job: Job[C], which: str) -> None:
+    """Refuse a job that cannot be meant, or not here. Raises ``UserError``."""
     try:
-        schema.validate(config)
+        command.schema.validate(job.config)
+        if not _wants_queue(job):
+            command.check(job.config)
     except UserError as error:
         raise UserError(f"{which}{error}") from error
 

@@ -10,6 +10,7 @@ from bertlab.commands.jobs import run_jobs
 from bertlab.config import PretrainConfig
 from bertlab.interop.initial import take_over
 from bertlab.schemas import PRETRAIN
+from bertlab.training.pretrain import check_machine
 
 
 def run(words: list[str]) -> int:
@@ -19,11 +20,11 @@ def run(words: list[str]) -> int:
         from bertlab.help import show_help
 
         return show_help("pretrain", arguments)
-    return run_jobs("pretrain", PRETRAIN, arguments, _pretrain, complete=take_over)
+    tune_allocator()  # takes effect only before PyTorch is imported
+    return run_jobs("pretrain", PRETRAIN, arguments, _pretrain, complete=take_over, check=check_machine)
 
 
 def _pretrain(config: PretrainConfig) -> Path:
-    tune_allocator()  # takes effect only before PyTorch is imported
     from bertlab.training.pretrain import pretrain
 
     return pretrain(config)

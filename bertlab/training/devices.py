@@ -38,17 +38,16 @@ def check_devices(trainer: TrainerConfig) -> None:
     """
     if (threads := trainer.threads or 0) > (most := max(_THREADS, os.cpu_count() or 1)):
         raise UserError(f"trainer.threads={threads} is more than any CPU has use for: at most {most}, here {os.cpu_count()}.")
-    if trainer.accelerator == "cpu":
-        _warn_of_cores(trainer)
-        return
-    if trainer.accelerator == "auto" and trainer.devices == 1:
+    if trainer.accelerator == "cpu" or (trainer.accelerator == "auto" and trainer.devices == 1):
         return
     import torch
 
     if not torch.cuda.is_available():
         if trainer.accelerator == "gpu":
-            raise UserError("trainer=gpu, but PyTorch finds no GPU that it can use (bertlab doctor): choose trainer=auto or trainer=cpu.")
-        _warn_of_cores(trainer)
+            raise UserError(
+                "trainer.accelerator=gpu (of trainer=gpu, ddp and fsdp), but PyTorch finds no GPU that it can use (bertlab doctor):"
+                " on a CPU add trainer.accelerator=cpu trainer.precision=fp32."
+            )
         return
     if trainer.devices > (there := torch.cuda.device_count()):
         hint = " (where srun parts a node's GPUs among its processes, let each see all of them: --gpus-per-node, not --gpus-per-task)"
@@ -58,9 +57,11 @@ def check_devices(trainer: TrainerConfig) -> None:
         )
 
 
-def _warn_of_cores(trainer: TrainerConfig) -> None:
+def warn_of_cores(trainer: TrainerConfig) -> None:
     """On a CPU a device is a process, and more of them than cores only wait for each other. What srun gives a task is not all there is."""
-    if trainer.devices > (cores := available_cores()) and starter() == "bertlab" and process_rank() == 0:
+    if trainer.devices <= (cores := available_cores()) or starter() != "bertlab" or process_rank() > 0:
+        return
+    if device_kind(trainer) == "cpu":
         warn(
             f"trainer.devices={trainer.devices} is more processes than there are cores ({cores}), which wait for each other:"
             f" {cores} would be as fast."

@@ -11,10 +11,10 @@ from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.finetune_config import FinetuneConfig
-from bertlab.training.devices import check_devices, examples_at_once
+from bertlab.training.devices import check_devices, examples_at_once, warn_of_cores
 from bertlab.training.finetune_identity import finetune_folder_of, finetuning_identity
 from bertlab.training.identity import Identity, hash8, write_identity
-from bertlab.training.launched import place_taken, process_rank
+from bertlab.training.launched import check_place, place_taken, process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import ProgressDisplay, say
 from bertlab.training.run_folder import RunFolder
@@ -41,6 +41,20 @@ class Ingredients:
     identity: Identity
 
 
+def check_machine(config: FinetuneConfig) -> None:
+    """Refuse devices, files and a checkpoint that are not there, before any job of a command has begun. Raises ``UserError``."""
+    from bertlab.interop.locating import located
+    from bertlab.tasks.discovery import find_files
+
+    check_place(config.trainer)
+    check_devices(config.trainer)
+    if config.task.format not in ("probe", "huggingface"):
+        find_files(config.task)
+    if config.submission:
+        _splits_to_submit(config)
+    located(config.checkpoint, config.paths.runs_folder)
+
+
 def finetune(config: FinetuneConfig) -> Path:
     """Train what ``config`` describes, or go on with it where it was left; returns the run's folder.
 
@@ -53,6 +67,7 @@ def finetune(config: FinetuneConfig) -> Path:
     """
     with place_taken(config.trainer):
         check_devices(config.trainer)
+        warn_of_cores(config.trainer)
         if config.submission:
             _splits_to_submit(config)  # what cannot be submitted is said before hours of training, not after
         ingredients = prepare_ingredients(config)

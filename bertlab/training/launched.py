@@ -68,7 +68,8 @@ def place_taken(trainer: TrainerConfig) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _take_place(trainer: TrainerConfig) -> None:
+def check_place(trainer: TrainerConfig) -> None:
+    """Refuse devices and nodes that whoever started this process has not started it for. Raises ``UserError``."""
     started_by = starter()
     if started_by == "torchrun":
         _check_torchrun(trainer)
@@ -79,8 +80,12 @@ def _take_place(trainer: TrainerConfig) -> None:
         )
     elif started_by == "bertlab":
         _check_nodes(trainer)
-        if trainer.world > 1:
-            _be_the_first_here(trainer)
+
+
+def _take_place(trainer: TrainerConfig) -> None:
+    check_place(trainer)
+    if starter() == "bertlab" and trainer.world > 1:
+        _be_the_first_here(trainer)
 
 
 def _be_the_first_here(trainer: TrainerConfig) -> None:

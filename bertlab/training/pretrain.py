@@ -11,9 +11,9 @@ from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.messages import warn
-from bertlab.training.devices import check_devices, check_memory, sequences_at_once
+from bertlab.training.devices import check_devices, check_memory, sequences_at_once, warn_of_cores
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of, write_identity
-from bertlab.training.launched import place_taken, process_rank
+from bertlab.training.launched import check_place, place_taken, process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import duration, say
 from bertlab.training.run_folder import RunFolder
@@ -49,6 +49,13 @@ class Ingredients:
     pretrained: Pretrained | None = None  # what it starts from
 
 
+def check_machine(config: PretrainConfig) -> None:
+    """Refuse what this machine has not got for the training, before any job of a command has begun. Raises ``UserError``."""
+    check_place(config.trainer)
+    check_devices(config.trainer)
+    check_memory(config)
+
+
 def pretrain(config: PretrainConfig) -> Path:
     """Train what ``config`` describes, or go on with it where it was left; returns the run's folder.
 
@@ -62,6 +69,7 @@ def pretrain(config: PretrainConfig) -> Path:
     with place_taken(config.trainer):
         check_devices(config.trainer)
         check_memory(config)
+        warn_of_cores(config.trainer)
         ingredients = prepare_ingredients(config)
         run = run_folder_of(config, ingredients.identity)
         with memory_told(_at_once(config, ingredients.plan)):

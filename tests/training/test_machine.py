@@ -11,7 +11,7 @@ from bertlab.config import TrainerConfig
 from bertlab.errors import UserError
 from bertlab.models.architecture import Architecture
 from bertlab.models.size import parameter_table
-from bertlab.training.devices import check_devices, check_memory, device_kind
+from bertlab.training.devices import check_devices, check_memory, device_kind, warn_of_cores
 from bertlab.training.machine import set_up_process
 
 
@@ -49,7 +49,11 @@ def test_flash_attention_is_reproducible_only_under_the_strict_rule(
 
 @pytest.mark.parametrize(
     ("accelerator", "devices", "there", "key"),
-    [("gpu", 1, 0, "trainer=auto"), ("gpu", 2, 1, "trainer.devices=1"), ("auto", 4, 2, "trainer.devices=2")],
+    [
+        ("gpu", 1, 0, "trainer.accelerator=cpu trainer.precision=fp32"),
+        ("gpu", 2, 1, "trainer.devices=1"),
+        ("auto", 4, 2, "trainer.devices=2"),
+    ],
 )
 def test_gpus_that_are_not_there(accelerator: str, devices: int, there: int, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     have_gpus(there, monkeypatch)
@@ -78,12 +82,12 @@ def test_more_processes_than_cores_are_warned_of(monkeypatch: pytest.MonkeyPatch
     have_gpus(0, monkeypatch)
     monkeypatch.setattr("bertlab.training.devices.available_cores", lambda: 2)
     for accelerator in ("cpu", "auto"):
-        check_devices(TrainerConfig(accelerator=accelerator, devices=2))
+        warn_of_cores(TrainerConfig(accelerator=accelerator, devices=2))
         assert capsys.readouterr().err == ""
-        check_devices(TrainerConfig(accelerator=accelerator, devices=3))
+        warn_of_cores(TrainerConfig(accelerator=accelerator, devices=3))
         assert "trainer.devices=3 is more processes than there are cores (2)" in capsys.readouterr().err
     monkeypatch.setenv("LOCAL_RANK", "1")  # another of the run's processes, which is silent
-    check_devices(TrainerConfig(accelerator="cpu", devices=3))
+    warn_of_cores(TrainerConfig(accelerator="cpu", devices=3))
     assert capsys.readouterr().err == ""
 
 
