@@ -171,7 +171,7 @@ def test_a_parted_state_is_gone_on_from_with_other_numbers_of_processes(make_con
             content = bytearray(newest.read_bytes())
             content[-1] ^= 1
             newest.write_bytes(content)
-    assert "damaged; the one before it is used" in logs(tmp_path / "world3")
+    assert logs(tmp_path / "world3").count("damaged; the one before it is used") == 1
     assert "resumed after step" in logs(tmp_path / "world3")
     config.trainer.devices, config.trainer.strategy = 1, "auto"
     train_to_the_end(config, tmp_path)
