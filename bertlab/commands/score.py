@@ -42,7 +42,9 @@ def run(words: list[str]) -> int:
     if arguments.multirun or arguments.only_prints or arguments.config_name:
         raise UserError(f"score takes no flags but --config-dir and --help: {_USAGE}.")
     request = _request(arguments)
-    print(json.dumps(_score(_task(request, arguments), request), indent=2))
+    task = _task(request, arguments)
+    _check_files(request)
+    print(json.dumps(_score(task, request), indent=2))
     return 0
 
 
@@ -63,10 +65,13 @@ def _request(arguments: Arguments) -> _Request:
     if len(positional) < 2:
         raise UserError(f"{_USAGE} needs a task's name and a file of predictions.")
     files = [Path(os.path.expanduser(word)) for word in positional[1:]]
-    for word, file in zip(positional[1:], files, strict=True):
-        if not file.exists():
-            raise UserError(f"There is no file {word!r}: {_USAGE}.")
     return _Request(positional[0], files[0], files[1] if len(files) > 1 else None, options, overrides)
+
+
+def _check_files(request: _Request) -> None:
+    for file in (request.predictions, request.data):
+        if file is not None and not file.exists():
+            raise UserError(f"There is no file {str(file)!r}: {_USAGE}.")
 
 
 def _task(request: _Request, arguments: Arguments) -> TaskConfig:

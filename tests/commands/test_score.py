@@ -184,6 +184,7 @@ class TestMistakes:
             ([], "needs a task's name and a file of predictions"),
             (["mrpc"], "needs a task's name and a file of predictions"),
             (["mrcp", "p.tsv", "glue_data"], "Unknown task 'mrcp': did you mean mrpc"),
+            (["mrcp", "nothing.tsv", "nothing"], "Unknown task 'mrcp': did you mean mrpc"),
             (["mrpc", "nothing.tsv", "glue_data"], "There is no file 'nothing.tsv'"),
             (["mrpc", "p.tsv", "glue_data", "more"], "does not know what to do with 'more'"),
             (["mrpc", "p.tsv", "glue_data", "splt=dev"], "Unknown key 'splt': did you mean split"),
