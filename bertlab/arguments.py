@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from bertlab.errors import UserError, nearest
+from bertlab.errors import UserError, unknown
 
 _INFO = ("all", "config", "defaults", "defaults-tree", "plugins", "searchpath")
 
@@ -51,10 +51,11 @@ def parse_arguments(arguments: Sequence[str], json: bool = False) -> Arguments:
         json: whether the verb knows ``--json``.
 
     Raises:
-        UserError: an unknown flag, a flag without its value, two flags that exclude each other.
+        UserError: an unknown flag, a flag without its value, two flags that exclude each other, a key or a flag with two values.
     """
     parser = _parser(json)
     parsed = Arguments(**vars(parser.parse_intermixed_args(_with_info_joined(arguments))))
+    refuse_twice(parsed.overrides)
     if sum([parsed.multirun, parsed.cfg is not None, parsed.info is not None]) > 1:
         raise UserError("Only one of -m, --cfg and --info can be given.")
     if parsed.resolve and parsed.cfg is None:
@@ -66,16 +67,47 @@ def parse_arguments(arguments: Sequence[str], json: bool = False) -> Arguments:
     return parsed
 
 
+def refuse_twice(words: Iterable[str]) -> None:
+    """Refuse two values for one key, of which one would be lost; ``++key=value`` says itself that it replaces another.
+
+    Raises:
+        UserError: names both.
+    """
+    given: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.lstrip("+").partition("=")
+        if not equals or word.startswith("~"):
+            continue
+        if given.get(key, value) != value and not word.startswith("++"):
+            raise UserError(f"{key} is given twice, as {key}={given[key]} and as {key}={value}: leave one of them out.")
+        given[key] = value
+
+
+class _Once(argparse.Action):
+    """Keeps the value of a flag, and refuses another one."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        """Take ``values``; words that belong to no flag have no ``option_string``."""
+        before = getattr(namespace, self.dest)
+        if option_string and before not in (self.default, values):
+            raise UserError(f"{option_string} is given twice, with {before} and with {values}: leave one of them out.")
+        setattr(namespace, self.dest, values)
+
+
 class SentenceParser(argparse.ArgumentParser):
-    """An argument parser whose complaints are sentences of ours."""
+    """An argument parser whose complaints are sentences of ours, and that takes no flag twice with different values."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.register("action", None, _Once)  # what a flag does of which nothing else is said
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as a ``UserError``."""
         unrecognised = message.removeprefix("unrecognized arguments: ")
         if unrecognised != message:
-            flag = unrecognised.split()[0]
-            offered = nearest(flag, self._option_string_actions) or sorted(self._option_string_actions)
-            raise UserError(f"Unknown flag {flag!r}: did you mean {' or '.join(offered)}?")
+            raise unknown("flag", unrecognised.split()[0], self._option_string_actions)
         raise UserError(message[0].upper() + message[1:] + ".")
 
 

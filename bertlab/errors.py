@@ -5,6 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_ALIKE = 0.6  # the share of letters that two names have in common, from which on one may be meant for the other
+
 
 class UserError(Exception):
     """A mistake in what the user gave (a key, a file, a combination). The command line prints it without a traceback."""
@@ -12,7 +14,8 @@ class UserError(Exception):
 
 def nearest(word: str, choices: Iterable[str], count: int = 3) -> list[str]:
     """The entries of ``choices`` that look most like ``word``, best first; at most ``count``, possibly none."""
-    return difflib.get_close_matches(word, list(choices), n=count, cutoff=0.5)
+    by_letters = {choice.lstrip("-"): choice for choice in choices}  # all flags begin alike
+    return [by_letters[near] for near in difflib.get_close_matches(word.lstrip("-"), by_letters, n=count, cutoff=_ALIKE)]
 
 
 def unknown(what: str, word: str, choices: Iterable[str]) -> UserError:

@@ -121,7 +121,15 @@ class TestTop:
             (["pretrian"], "Unknown command 'pretrian': did you mean pretrain"),
             (["zzz"], "Unknown command 'zzz': choose from ablate, doctor, evaluate"),
             (["--config-dir", "x", "pretrain"], "--config-dir stands before the command"),
-            (["pretrain", "--nothing"], "Unknown flag '--nothing'"),
+            (["pretrain", "--bogus"], "Unknown flag '--bogus': choose from --cfg, --config-dir"),
+            (["pretrain", "--multrun"], "Unknown flag '--multrun': did you mean --multirun"),
+            (["ablate", "--budget", "foo"], "Unknown budget 'foo': choose from flops, minutes, tokens"),
+            (["ablate", "--scale", "smoke", "--scale", "laptop"], "--scale is given twice, with smoke and with laptop"),
+            (["ablate", "seed=1", "--grid", "seed=2"], "seed is given twice"),
+            (["pretrain", "seed=1", "norm=batch", "+seed=2"], "seed is given twice, as seed=1 and as seed=2"),
+            (["pretrain", "-m", "model=tiny", "model=mini,small"], "model is given twice"),
+            (["evaluate", "checkpoint=a", "checkpoint=b"], "checkpoint is given twice"),
+            (["pretrain", "--cfg", "job", "--cfg=all"], "--cfg is given twice"),
             (["pretrain", "modle=tiny"], "Unknown key 'modle': did you mean model?"),
             (["pretrain", "model=tinny"], "Unknown model 'tinny': did you mean tiny"),
             (["prepare", "corpus=text"], "corpus.kind=text needs corpus.path"),
@@ -140,6 +148,12 @@ class TestTop:
         assert err.startswith("bertlab: ")
         assert said in err
         assert err.count("\n") == 1
+
+    def test_a_key_may_be_repeated_and_replaced(self, call: Call) -> None:
+        """``++`` says itself that it replaces what there is."""
+        code, out, err = call("pretrain", "seed=1", "seed=1", "budget.steps=5", "++budget.steps=6", "--cfg", "job", "--cfg", "job")
+        composed = yaml.safe_load(out)
+        assert (code, composed["seed"], composed["budget"]["steps"]) == (0, 1, 6), err
 
     def test_a_traceback_is_shown_on_request(self, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("BERTLAB_TRACEBACK", "1")

@@ -17,7 +17,7 @@ from bertlab.ablation.graph import FINETUNE as FINETUNING
 from bertlab.ablation.graph import PRETRAIN as PRETRAINING
 from bertlab.ablation.plan import Settings
 from bertlab.ablation.words import key_of_word, section_of
-from bertlab.arguments import SentenceParser
+from bertlab.arguments import SentenceParser, refuse_twice
 from bertlab.config import PathsConfig
 from bertlab.errors import UserError, unknown
 from bertlab.groups import choices, default_choices
@@ -80,6 +80,7 @@ def parse_request(arguments: Sequence[str]) -> Request:
         raise UserError(f"--config-dir: there is no folder {str(parsed.config_dir)!r}.")
     config_dir = parsed.config_dir.resolve() if parsed.config_dir else None
     tables = [word for word in parsed.words if "=" not in word or Path(word).is_file()]
+    refuse_twice(word for word in parsed.words if word not in tables)
     words = _sorted(word for word in parsed.words if word not in tables)
     _check(words, config_dir)
     launcher = parsed.launcher or words.flags.get("launcher", DEFAULT_LAUNCHER)

@@ -62,7 +62,8 @@ def command_of(assignment: Assignment) -> list[str]:
     """
     node, runs = assignment.node, assignment.runs
     source = [] if node.source is None else [override("checkpoint" if node.kind == FINETUNE else "init", _source(node, runs))]
-    return [*assignment.program, node.kind, *node.overrides, *source, override("paths.runs", str(runs)), *assignment.words]
+    words = [*node.overrides, *source, override("paths.runs", str(runs)), *assignment.words]
+    return [*assignment.program, node.kind, *{word.lstrip("+").partition("=")[0]: word for word in words}.values()]  # of a key the last
 
 
 def _source(node: Node, runs: Path) -> str:

@@ -20,6 +20,11 @@ class Words:
     help: bool = False
     json: bool = False
 
+    def keep(self, name: str, value: str, said: str) -> None:
+        """Keep the value of a key or a flag, which stands on the command line as ``said``. UserError when it has another one already."""
+        if self.values.setdefault(name, value) != value:
+            raise UserError(f"{said} is given twice, with {self.values[name]} and with {value}: leave one of them out.")
+
     def whole_number(self, key: str, default: int, least: int = 1) -> int:
         """The value of ``key`` as a whole number. UserError when it is none, or less than ``least``."""
         given = self.values.get(key, str(default))
@@ -55,7 +60,7 @@ def parse_words(words: Sequence[str], keys: Collection[str], flags: Mapping[str,
         json: whether the verb has the flag ``--json``.
 
     Raises:
-        UserError: an unknown key or flag, or a flag without its value.
+        UserError: an unknown key or flag, a flag without its value, or two values for one of them.
     """
     parsed, rest = Words(), list(words)
     flags = flags or {}
@@ -72,17 +77,17 @@ def parse_words(words: Sequence[str], keys: Collection[str], flags: Mapping[str,
         elif flag in flags:
             if not attached and not rest:
                 raise UserError(f"{flag} needs a value, as in {flag} {flags[flag].upper()}.")
-            parsed.values[flags[flag]] = attached or rest.pop(0)
+            parsed.keep(flags[flag], attached or rest.pop(0), flag)
         elif re.match(r"--?[A-Za-z]", word) and " " not in word:
             raise unknown("flag", word, [*flags, "--help", *(["--json"] if json else [])])
         elif found := _KEY.fullmatch(word):
             if found[1] not in keys:
                 raise unknown("key", found[1], keys)
-            parsed.values[found[1]] = found[2]
+            parsed.keep(found[1], found[2], found[1])
         else:
             key, _, value = word.partition("=")
             if key in keys:  # a value with spaces in it
-                parsed.values[key] = value
+                parsed.keep(key, value, key)
             else:
                 parsed.texts.append(word)
     return parsed

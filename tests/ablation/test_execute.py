@@ -142,6 +142,13 @@ def test_a_command_in_hydras_grammar(tmp_path: Path) -> None:
     assert values == {"checkpoint": str(runs / "pretrain-fake-a"), "paths.runs": str(runs), "logger": "none"}
 
 
+def test_what_concerns_the_machine_replaces_a_word_of_the_plan(tmp_path: Path) -> None:
+    """A command of ours takes no key twice."""
+    node = Node("k", "pretrain", ("seed=1", "+trainer.threads=2", "logger=wandb"), 1, None)
+    command = command_of(Assignment(node, tmp_path, ("trainer.threads=1", "logger=none", "logger=none"), PROGRAM, 1.0))
+    assert sorted(command[len(PROGRAM) + 1 :]) == ["logger=none", override("paths.runs", str(tmp_path)), "seed=1", "trainer.threads=1"]
+
+
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="$"), min_size=1))
 @example("back\\slash")
 @example('\\"\\\\')

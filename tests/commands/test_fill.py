@@ -57,6 +57,8 @@ class TestWords:
             (["--too", "x"], "Unknown flag '--too': did you mean --to"),
             (["--json"], "Unknown flag '--json'"),
             (["--to"], "--to needs a value"),
+            (["checkpoint=x", "checkpoint=y"], "checkpoint is given twice, with x and with y"),
+            (["--to", "x", "--to=y"], "--to is given twice"),
         ],
     )
     def test_mistakes(self, words: list[str], said: str) -> None:
