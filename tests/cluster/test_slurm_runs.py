@@ -139,7 +139,7 @@ def test_out_of_time(calls: Calls, undisturbed: tuple[bytes, bytes]) -> None:
 
 def test_its_node_is_lost(calls: Calls, undisturbed: tuple[bytes, bytes]) -> None:
     """Nothing is signalled: the run goes on from its last saved state, and the steps after it are done once more."""
-    job = calls.queue("checkpointing.every=15")
+    job = calls.queue("++checkpointing.every=15")
     calls.wait_until(lambda: calls.steps_seen() >= SEEN)
     training = process_of(calls.folder)
     os.kill(training, signal.SIGSTOP)  # as if it were gone: it can save nothing
@@ -147,7 +147,7 @@ def test_its_node_is_lost(calls: Calls, undisturbed: tuple[bytes, bytes]) -> Non
     calls.cluster.lose_node(node)
     calls.wait_until(lambda: "queued again for time 1" in calls.log())  # on the other node; it waits for the locks of the one that is lost
     os.kill(training, signal.SIGKILL)
-    calls.run("launcher=slurm", "checkpointing.every=15")
+    calls.run("launcher=slurm", "++checkpointing.every=15")
     calls.cluster.bring_back(node)
     assert_went_on(calls, undisturbed)
 
@@ -175,7 +175,7 @@ def test_who_follows_may_leave(calls: Calls, undisturbed: tuple[bytes, bytes]) -
 
 
 def test_a_sweep_is_one_array(calls: Calls) -> None:
-    more = ("-m", "seed=1,2,3", "launcher=slurm", "launcher.concurrency=2", "budget.steps=20")
+    more = ("-m", "seed=1,2,3", "launcher=slurm", "launcher.concurrency=2", "++budget.steps=20")
     out, err = calls.run(*more)
     assert len(out.split()) == 3
     assert all((Path(folder) / "result.json").is_file() for folder in out.split())
@@ -223,7 +223,7 @@ def test_what_a_run_says_of_its_failure_is_seen(calls: Calls) -> None:
 
 
 def test_what_can_be_known_to_fail_is_not_queued(calls: Calls) -> None:
-    _, err = calls.run("launcher=slurm", "corpus.path=nowhere", code=2)
+    _, err = calls.run("launcher=slurm", "++corpus.path=nowhere", code=2)
     assert "there is no such file or folder" in err
     assert not list((calls.folder / "runs").glob("slurm/*"))
 

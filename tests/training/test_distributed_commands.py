@@ -111,7 +111,7 @@ def test_more_processes_than_are_meant_are_refused(words: list[str], tmp_path: P
 @pytest.mark.kill
 @pytest.mark.parametrize("dies", ["first", "other"])
 def test_no_process_is_left_when_one_is_killed(dies: str, words: list[str], tmp_path: Path) -> None:
-    devices = [*words, "trainer.devices=2", "budget.steps=1000000", "checkpointing.every=5"]
+    devices = [*words, "trainer.devices=2", "++budget.steps=1000000", "checkpointing.every=5"]
     with (tmp_path / "said").open("wb") as said:
         first = subprocess.Popen([*BERTLAB, "pretrain", "trainer=ddp", *devices], cwd=tmp_path, stdout=said, stderr=said)
     while not list(tmp_path.glob("runs/*/checkpoints/last-*.ckpt")):
