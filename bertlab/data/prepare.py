@@ -42,6 +42,7 @@ from bertlab.data.lines import Part
 from bertlab.data.made_once import to_be_made
 from bertlab.data.pieces import COMPRESSION, PIECE_BYTES, Piece, pieces, sources_of
 from bertlab.data.progress import progress_bar
+from bertlab.data.readers import read
 from bertlab.data.staging import staged
 from bertlab.data.store import FORMAT, TokenStore, check_once, read_manifest
 from bertlab.data.tokenizer import Vocabulary, given_vocabulary
@@ -194,9 +195,23 @@ class Preparation:
         return self.cache / "tokenizers" / f"{self.training_key}.{self.plan}.texts" / f"{number:06d}.jsonl"
 
     def _tell_of_files(self) -> None:
-        """Each file of plain text is a document, so that their number is known before anything is read."""
+        """Each file of plain text is a document, so that their number is known before they are read."""
         if all(source.kind == "text" for source in sources_of(self.corpus).values()):
-            self.at_most(sum(len(piece.parts) for piece in self.pieces))
+            self._tell(sum(len(piece.parts) for piece in self.pieces), self._report_of_few)
+
+    def _tell(self, documents: int, met: Callable[[], ReadingReport]) -> None:
+        """Tell how many documents there are at most; where they are refused, also what was ``met`` in reading them."""
+        try:
+            self.at_most(documents)
+        except UserError as few:
+            raise UserError(f"{few}{_met(met())}") from few
+
+    def _report_of_few(self) -> ReadingReport:
+        """What is met in reading files of which there are too few. Raises ``UserError`` where no text is in them."""
+        report = ReadingReport()
+        if not any(True for piece in self.pieces for _ in read(piece, report)):
+            raise self.nothing(report)
+        return report
 
     def _train_vocabulary(self, path: Path) -> None:
         self._tell_of_files()
@@ -220,7 +235,7 @@ class Preparation:
         characters = merge_characters([sampled[number].characters for number in range(len(samples))])
         if not len(characters.points):
             raise self.nothing(self._report_of_kept([sample.text for sample in samples]))
-        self.at_most(sum(each.documents for each in sampled.values()))
+        self._tell(sum(each.documents for each in sampled.values()), lambda: self._report_of_kept([sample.text for sample in samples]))
         self.say(f"Training a vocabulary of {size:,} entries …")
         alphabet = vocabulary_training.choose_alphabet(characters, size)
         training = TrainingTask([sample.path for sample in samples], alphabet, size, lowercase)
@@ -297,8 +312,7 @@ class Preparation:
     def nothing(self, report: ReadingReport | None = None) -> UserError:
         """The error of a corpus without any text."""
         where = f"corpus.path={self.corpus.path}" if self.corpus.path else f"corpus={self.corpus.kind}"
-        met = f" Met there: {'; '.join(report.lines())}." if report and report.counts else ""
-        return UserError(f"No text was found in {where}: check the path, corpus.kind and the filters.{met}")
+        return UserError(f"No text was found in {where}: check the path, corpus.kind and the filters.{_met(report) if report else ''}")
 
     def _opened(self, folder: Path, vocabulary: Vocabulary, new: bool) -> TokenStore:
         """The store in ``folder`` with the weights of this run's sources, after saying what is to be known of it.
@@ -310,8 +324,8 @@ class Preparation:
         if (made_from := store.manifest.get("made_from", {})) != (expected := self.made_from(vocabulary)):
             other = "vocabulary" if made_from.get("tokenizer") != expected["tokenizer"] else "corpus"
             raise UserError(f"{folder} holds the token store of another {other}: delete the folder and run the same command again.")
-        self.at_most(store.documents)
         report = ReadingReport.from_dict(store.manifest["report"])
+        self._tell(store.documents, lambda: report)
         wrong = ReadingReport(counts={p: n for p, n in report.counts.items() if p not in ASKED_FOR}, examples=report.examples)
         if self.corpus.strict and wrong.counts:
             raise UserError(f"corpus.strict=true and the corpus has {'; '.join(wrong.lines())}. Repair it, or set corpus.strict=false.")
@@ -328,6 +342,11 @@ class Preparation:
                 "vocabulary cannot write: train one on the corpus (tokenizer=wordpiece), or give one for its language (tokenizer.path)."
             )
         return store.weighted({name: source.weight for name, source in sources_of(self.corpus).items()})
+
+
+def _met(report: ReadingReport) -> str:
+    """What was odd in a corpus, as the last sentence of an error."""
+    return f" Met there: {'; '.join(report.lines())}." if report.counts else ""
 
 
 def description(store: TokenStore, report: ReadingReport) -> list[str]:

@@ -228,6 +228,31 @@ def test_the_number_of_documents_is_told_as_soon_as_it_is_known(tmp_path: Path, 
     assert told_of("sentences", vocab, tmp_path / "given") == [6]  # also of a store that is there
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", r"No text was found in corpus\.path=.*document without text, skipped: 1"),
+        (b"\0\1\xff\xfe" * 2000, r"No text was found in corpus\.path=.*file that is not UTF-8 text, skipped: 1 × – .*a\.txt"),
+        ("the café sat.\n".encode("latin-1"), r"too few Met there: malformed UTF-8, replaced by U\+FFFD: 1 × – .*a\.txt:1"),
+        (b"the cat sat.\n", "too few$"),
+    ],
+    ids=["empty", "bytes", "latin", "text"],
+)
+@pytest.mark.parametrize("kind", ["text", "sentences"])
+def test_what_was_met_in_too_few_documents_is_told(kind: str, content: bytes, said: str, tmp_path: Path, vocab: TokenizerConfig) -> None:
+    (tmp_path / "a.txt").write_bytes(content)
+
+    def refusing(documents: int) -> None:
+        raise UserError("too few")
+
+    for number, tokenizer in enumerate((vocab, TokenizerConfig(vocab_size=60))):
+        if kind == "sentences" and not content:
+            said = "No text was found"  # nothing begins in an empty file of sentences
+        corpus, paths = CorpusConfig(kind=kind, path=str(tmp_path / "a.txt")), PathsConfig(cache=str(tmp_path / f"cache {number}"))
+        with pytest.raises(UserError, match=said):
+            prepare(corpus, tokenizer, paths, workers=1, progress=False, at_most=refusing)
+
+
 def test_repetitions_are_warned_of_and_can_be_left_out(tmp_path: Path, vocab: TokenizerConfig) -> None:
     documents = [f"{a} {b}\nthe same line" for a in "abcdef" for b in "uvw"]
     (tmp_path / "text").write_text("\n\n".join(documents + documents[:4]))
