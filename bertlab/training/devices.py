@@ -14,10 +14,12 @@ from bertlab.messages import warn
 from bertlab.training.launched import process_rank, starter
 
 if TYPE_CHECKING:
+    from bertlab.models.architecture import Architecture
     from bertlab.models.size import Memory
 
 _GIB = 2**30
 _PROCESS = 2**28  # bytes that Python with PyTorch takes before there is a model: a second process has them again
+_WEIGHT = 16  # bytes of a number that is trained: itself, its gradient and Adam's two moments
 _THREADS = 1024  # more than processors have cores; many times more end the process without a word
 
 
@@ -104,11 +106,18 @@ def check_memory(config: PretrainConfig) -> None:
         several, fewer = "", ""
         if config.trainer.devices > 1:
             several, fewer = f" with trainer.devices={config.trainer.devices}", "fewer devices, "
+        remedy = f"choose {fewer}a smaller model, or let a device work on fewer sequences at once with batch.micro"
+        if config.tokenizer.path is None and _bytes_of_words(architecture, config.trainer) > needed / 2:
+            remedy = f"most of it is for the words of tokenizer.vocab_size={config.tokenizer.vocab_size}: choose a smaller vocabulary"
         raise UserError(
             f"This training needs about {needed / _GIB:,.0f} GiB of memory{several}, and the machine has {there / _GIB:,.0f}"
-            f" (bertlab params tells what for): choose {fewer}a smaller model, or let a device work on fewer sequences at once with"
-            " batch.micro."
+            f" (bertlab params tells what for): {remedy}."
         )
+
+
+def _bytes_of_words(architecture: Architecture, trainer: TrainerConfig) -> int:
+    """What the rows of the vocabulary take on a machine, with their gradients and moments."""
+    return _WEIGHT * architecture.vocab_size * architecture.hidden * (1 if trainer.strategy == "fsdp" else trainer.devices)
 
 
 def _on_a_machine(estimate: Memory, trainer: TrainerConfig) -> int:

@@ -118,6 +118,15 @@ def test_the_processes_of_a_machine_need_its_memory_together(make_config: MakeCo
     assert needed(3) - needed(3, "fsdp") == 2 * weights  # of which each process holds its part
 
 
+@pytest.mark.parametrize("strategy", ["auto", "fsdp"])
+def test_a_vocabulary_that_takes_most_of_the_memory_is_named(strategy: str, make_config: MakeConfig) -> None:
+    changes = {"tokenizer.vocab_size": 10**8 - 1, "trainer.strategy": strategy, "trainer.devices": 2}
+    with pytest.raises(UserError, match=r"most of it is for the words of tokenizer\.vocab_size=99999999: choose a smaller vocabulary"):
+        check_memory(make_config(**changes))
+    with pytest.raises(UserError, match=r"a smaller model, or let a device work on fewer sequences at once"):
+        check_memory(make_config(**{"model.hidden": 2 * 10**5, "model.heads": 2}))
+
+
 def test_more_memory_than_there_is_is_refused(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     config = make_config()
     check_memory(config)

@@ -302,7 +302,7 @@ def test_too_few_documents_are_told_before_a_vocabulary_is_trained(
 def test_missing_gpus_are_told_before_anything_is_prepared(make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     config = make_config(**{"trainer.accelerator": "gpu", "corpus.path": "/nowhere"})
-    with pytest.raises(UserError, match="trainer.accelerator=cpu"):
+    with pytest.raises(UserError, match=r"trainer\.accelerator=cpu"):
         pretrain(config)
 
 
