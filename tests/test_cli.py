@@ -453,6 +453,21 @@ class TestDoctor:
         assert call("doctor")[1].count("\n") > 20
 
     @pytest.mark.parametrize(
+        ("answer", "said"),
+        [("exit 0", "available ("), ("echo 'squeue: fatal: no host' >&2; exit 1", "), but does not answer: no host")],
+    )
+    def test_slurm_is_asked_whether_it_is_there(self, answer: str, said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        for name in ("sbatch", "squeue"):
+            (tmp_path / name).write_text(f"#!/bin/sh\n{answer}\n")
+            (tmp_path / name).chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+        monkeypatch.setenv("WANDB_MODE", "disabled")
+        assert said in doctor._services()["SLURM"]
+        monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+        assert doctor._services()["SLURM"] == "not found"
+
+    @pytest.mark.parametrize(
         ("installed", "bad"),
         [
             ({"pytorch-lightning": "2.6.6"}, 0),

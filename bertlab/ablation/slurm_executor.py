@@ -21,9 +21,9 @@ from bertlab.ablation.records import read_record
 from bertlab.cluster import queue, submission
 from bertlab.cluster.follow import QUEUE_SECONDS
 from bertlab.cluster.queue import JobState, QueueSilent
+from bertlab.cluster.reasons import explained
 from bertlab.cluster.resources import Resources
 from bertlab.cluster.submission import Command, Element
-from bertlab.errors import UserError
 from bertlab.messages import say, warn
 
 MOST = 1000  # jobs of an array that SLURM allows as it comes
@@ -59,6 +59,7 @@ class SlurmExecutor:
         self._title = re.sub(r"[^\w.-]+", "_", title)[:40]
         self.jobs: list[str] = []  # the arrays that this call has queued
         self._states: dict[str, JobState] = {}
+        self._told: set[str] = set()  # reasons for waiting
         self._known: dict[str, Element] | None = None
         self._asked_at, self._answers = -QUEUE_SECONDS, 0
 
@@ -79,7 +80,7 @@ class SlurmExecutor:
         try:
             self._states = queue.states()
         except QueueSilent as error:
-            raise UserError(f"SLURM does not answer ({error}).") from error
+            raise error.as_user_error() from error
         self._asked_at, self._answers = time.monotonic(), self._answers + 1
         self._known = submission.find(self._runs, self._states)
 
@@ -137,13 +138,21 @@ class SlurmExecutor:
     def _is_gone(self, handle: SlurmTask) -> bool:
         """Whether the queue has said twice that the job has ended: the job's own word of it may come a little later."""
         self._ask_again()
+        state = self._states.get(handle.element.job or "")
         if self._holds(handle.element):
             handle.missed_at = None
+            self._tell_why(handle.element, state)
             return False
-        state = self._states.get(handle.element.job or "")
         handle.how = "gone from the queue" if state is None else state.state
         handle.missed_at = self._answers if handle.missed_at is None else handle.missed_at
         return self._answers > handle.missed_at
+
+    def _tell_why(self, element: Element, state: JobState | None) -> None:
+        """Say why a job waits that will not begin by itself; of several jobs with the same reason only of the first."""
+        if state is None or not state.waits or state.reason in self._told or not (why := explained(state.reason)):
+            return
+        self._told.add(state.reason)
+        say(f"job {element.job} waits ({state.reason}){why}")
 
     def _ask_again(self) -> None:
         """Ask the queue, unless it was asked just now."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bertlab.cluster import queue
 from bertlab.cluster.queue import JobState, QueueSilent
+from bertlab.cluster.reasons import explained
 from bertlab.cluster.submission import Element, End
 from bertlab.messages import say
 
@@ -49,7 +50,7 @@ class Follower:
                 self._show_log()
             return
         self._missed, self.how = 0, ""
-        reason = f" ({state.reason})" if state.reason not in ("", "None") else ""
+        reason = f" ({state.reason}){explained(state.reason)}" if state.reason not in ("", "None") else ""
         said = f"waits{reason}" if state.waits else ""
         if said and said != self._said:
             say(f"{self._prefix}job {self.element.job} {said}")

@@ -43,11 +43,23 @@ class JobState:
 class QueueSilent(Exception):
     """SLURM gives no answer just now; it may be asked again."""
 
+    def as_user_error(self) -> UserError:
+        """The error of a command that cannot go on without an answer."""
+        return UserError(
+            f"SLURM does not answer ({self}): call this on a login node of the cluster; where its slurm.conf is not the usual file,"
+            " SLURM_CONF names it."
+        )
+
 
 def check_there() -> None:
     """Refuse to go on where there is no SLURM. Raises ``UserError``."""
     if shutil.which("sbatch") is None:
         raise UserError("There is no SLURM on this machine (no sbatch): call this on a login node, or leave launcher=slurm out.")
+
+
+def check_answers(seconds: float) -> None:
+    """Ask the queue whether it is there. Raises ``QueueSilent`` where it does not say so in time."""
+    _asked(["squeue", "--me", "--noheader"], seconds)
 
 
 def states() -> dict[str, JobState]:
@@ -70,7 +82,7 @@ def has_gpus(partition: str | None) -> bool:
     try:
         return "gpu" in _asked(asked)
     except QueueSilent as error:
-        raise UserError(f"SLURM does not answer ({error}).") from error
+        raise error.as_user_error() from error
 
 
 def seconds_left(job: str) -> float:
@@ -109,11 +121,19 @@ def requeue(job: str) -> None:
     _asked(["scontrol", "requeue", job])
 
 
-def _asked(command: list[str]) -> str:
+def _asked(command: list[str], seconds: float = SECONDS) -> str:
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired) as error:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired as error:
+        raise QueueSilent(f"{command[0]} said nothing in {seconds:.0f} seconds") from error
+    except OSError as error:
         raise QueueSilent(str(error)) from error
     if answer.returncode != 0:
-        raise QueueSilent(" ".join(answer.stderr.split()) or f"{command[0]} ended with exit code {answer.returncode}")
+        raise QueueSilent(_last_complaint(answer.stderr) or f"{command[0]} ended with exit code {answer.returncode}")
     return answer.stdout
+
+
+def _last_complaint(said: str) -> str:
+    """The last line of what a command of SLURM complains of, which is the end of it: lines before say where it came from in its code."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return re.sub(r"^\w+: (error|fatal): ", "", lines[-1]).rstrip(".") if lines else ""

@@ -30,6 +30,7 @@ _MALICIOUS = {"lightning": ("2.6.2", "2.6.3"), "pytorch-lightning": ("2.6.2", "2
 
 _PRODUCT_SIZE = 1024  # of the matrices multiplied to compare number formats
 _GIB = 2**30
+_SLURM_SECONDS = 5.0  # that SLURM may take to answer
 
 
 def run(words: list[str]) -> int:
@@ -141,12 +142,24 @@ def _with_free_space(folder: Path) -> str:
 def _services() -> dict[str, str]:
     from bertlab.training.wandb_mirror import mode
 
-    job = os.environ.get("SLURM_JOB_ID")
-    slurm = shutil.which("sbatch")
     mirror = mode(lambda _: None)  # the report itself says that there is no login
     return {
         "Weights & Biases": {"offline": "offline (no login): runs are kept in their folders, wandb sync sends them later"}.get(
             mirror, mirror
         ),
-        "SLURM": f"inside job {job}" if job else (f"available ({slurm})" if slurm else "not found"),
+        "SLURM": _slurm(),
     }
+
+
+def _slurm() -> str:
+    from bertlab.cluster.queue import QueueSilent, check_answers
+
+    if job := os.environ.get("SLURM_JOB_ID"):
+        return f"inside job {job}"
+    if (sbatch := shutil.which("sbatch")) is None:
+        return "not found"
+    try:
+        check_answers(_SLURM_SECONDS)
+    except QueueSilent as error:
+        return f"installed ({sbatch}), but does not answer: {error}"
+    return f"available ({sbatch})"

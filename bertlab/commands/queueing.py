@@ -99,7 +99,7 @@ def _known(runs: Path) -> _Known:
     try:
         states = queue.states()
     except QueueSilent as error:
-        raise UserError(f"SLURM does not answer ({error}).") from error
+        raise error.as_user_error() from error
     found = submission.find(runs, states)
     begun = {key: element for key, element in found.items() if (state := states.get(element.job or "")) is not None and not state.ended}
     done = {key: element for key, element in found.items() if element.end is not None and element.end.folder is not None}

@@ -20,9 +20,11 @@ from bertlab.ablation.executor import Assignment, Task
 from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan
 from bertlab.ablation.live_view import LogView
 from bertlab.ablation.run_states import State
-from bertlab.ablation.slurm_executor import SlurmExecutor, arrays, stages
+from bertlab.ablation.slurm_executor import SlurmExecutor, SlurmTask, arrays, stages
+from bertlab.cluster import queue
+from bertlab.cluster.queue import JobState
 from bertlab.cluster.resources import Resources
-from bertlab.cluster.submission import submissions_folder
+from bertlab.cluster.submission import Element, submissions_folder
 from bertlab.config import LauncherConfig, TrainerConfig
 
 ASKED_EVERY = 1.0  # seconds between questions to a queue that has nobody else to answer
@@ -68,6 +70,20 @@ def test_a_run_has_as_long_to_save_its_state_as_slurm_warns_before_its_end(warni
     asked = resources(warning=warning)(node)
     command = SlurmExecutor._command(Task("one", "a run", Assignment(node, tmp_path, ()), tmp_path / "log"), asked)
     assert Assignment.from_json(command.words[-1]).grace == grace
+
+
+def test_why_jobs_wait_that_will_not_begin_by_themselves_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    reasons = {"7": "Priority", "8_0": "PartitionConfig", "8_1": "PartitionConfig"}
+    states = {job: JobState("PENDING", reason, "n") for job, reason in reasons.items()}
+    monkeypatch.setattr(queue, "states", lambda: states)
+    executor = SlurmExecutor(tmp_path, "tests", resources())
+    for index, job in enumerate([*reasons, *reasons]):
+        assert executor.poll(SlurmTask(Element(tmp_path, index, job))) is None
+    told = capsys.readouterr().err
+    assert told.startswith("bertlab: job 8_0 waits (PartitionConfig): the partition has not got what the job asks for; ")
+    assert told.count("\n") == 1
 
 
 @pytest.mark.slurm

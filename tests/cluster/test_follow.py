@@ -55,6 +55,55 @@ def test_queue_says_twice_that_it_is_gone(tmp_path: Path, capsys: pytest.Capture
     assert (follower.end, follower.how) == (None, "gone from the queue")
 
 
+@pytest.mark.parametrize(
+    ("reason", "said"),
+    [
+        (
+            "PartitionConfig",
+            "the partition has not got what the job asks for; scancel it, and ask for less (trainer.nodes, ",
+        ),
+        ("(PartitionNodeLimit)", "the job asks for more nodes than the partition gives to one"),
+        ("PartitionTimeLimit", "launcher.time is longer than the partition's limit; scancel it, and lower it"),
+        ("BadConstraints", "launcher.constraint"),
+        ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "nodes that the job needs are down, drained or reserved"),
+        ("AssocMaxCpuPerJobLimit", "the job asks for more than the account may have in one"),
+        ("QOSMaxWallDurationPerJobLimit", "launcher.time is longer than the account's limit"),
+        ("AssocGrpCpuLimit", "the account has reached a limit on all its jobs"),
+        ("QOSMaxJobsPerUserLimit", "the account has reached a limit on all its jobs"),
+        ("InvalidAccount", "launcher.account"),
+        ("Priority", "job 7 waits (Priority)\n"),
+        ("Resources", "job 7 waits (Resources)\n"),
+    ],
+)
+def test_reasons_that_do_not_pass_by_themselves_are_explained(
+    reason: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Follower(element(tmp_path)).note(JobState("PENDING", reason, "n"))
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        ("echo 'squeue: error: fetch_config: DNS' >&2; echo 'squeue: fatal: No configuration.' >&2; exit 1", "(No configuration)"),
+        ("exit 3", "(squeue ended with exit code 3)"),
+        ("exec sleep 9", "(squeue said nothing in 0 seconds)"),
+    ],
+)
+def test_what_slurm_complains_of_is_told_in_short(program: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "squeue").write_text(f"#!/bin/sh\n{program}\n")
+    (tmp_path / "squeue").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(QueueSilent) as caught:
+        queue.check_answers(0.4 if "sleep" in program else 20.0)
+    told = str(caught.value.as_user_error())
+    assert said in told
+    assert "login node" in told
+    assert "SLURM_CONF" in told
+
+
 def test_a_silent_queue_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([QueueSilent("busy"), QueueSilent("busy"), {}, {}])
 
