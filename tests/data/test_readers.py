@@ -289,10 +289,11 @@ def test_paragraphs_of_a_record_are_its_lines_unless_it_is_hard_wrapped(tmp_path
     assert read_file("jsonl", tmp_path, sentence_splitting="line")[0][1] == ["A line of", "a book.", "Its next", "paragraph."]
 
 
-def test_missing_column_names_the_file_the_line_and_what_there_is(tmp_path: Path) -> None:
+@pytest.mark.parametrize("strict", [False, True])
+def test_missing_column_names_the_file_the_line_and_what_there_is(strict: bool, tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text('\n{"txt": "x", "id": 1}\n')
     with pytest.raises(UserError, match=r"a\.jsonl:2 has no column 'text'.*'txt', 'id'.*did you mean corpus\.column=txt"):
-        read_file("jsonl", tmp_path)
+        read_file("jsonl", tmp_path, strict=strict)
 
 
 @settings(max_examples=150)
