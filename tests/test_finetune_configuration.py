@@ -274,7 +274,7 @@ class TestCommand:
             return folder
 
         monkeypatch.setattr(finetune, "_finetune", train)
-        monkeypatch.setattr(finetune, "check_machine", lambda config: None)  # there is no such checkpoint
+        monkeypatch.setattr(finetune, "_check", lambda config: None)  # there is no such checkpoint
         with pytest.raises(SystemExit) as exited:
             cli.main(["finetune", "-m", *GIVEN, "seed=1,2,3"])
         captured = capsys.readouterr()

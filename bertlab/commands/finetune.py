@@ -9,7 +9,6 @@ from bertlab.arguments import parse_arguments
 from bertlab.commands.jobs import run_jobs
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.schemas import FINETUNE
-from bertlab.training.finetune import check_machine
 
 
 def run(words: list[str]) -> int:
@@ -22,7 +21,13 @@ def run(words: list[str]) -> int:
     tune_allocator()  # takes effect only before PyTorch is imported
     from bertlab.commands.seeds import show_seeds
 
-    return run_jobs("finetune", FINETUNE, arguments, _finetune, check=check_machine, summarise=show_seeds)
+    return run_jobs("finetune", FINETUNE, arguments, _finetune, check=_check, summarise=show_seeds)
+
+
+def _check(config: FinetuneConfig) -> None:
+    from bertlab.training.finetune import check_machine
+
+    check_machine(config)
 
 
 def _finetune(config: FinetuneConfig) -> Path:

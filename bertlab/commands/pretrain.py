@@ -10,7 +10,6 @@ from bertlab.commands.jobs import run_jobs
 from bertlab.config import PretrainConfig
 from bertlab.interop.initial import take_over
 from bertlab.schemas import PRETRAIN
-from bertlab.training.pretrain import check_machine
 
 
 def run(words: list[str]) -> int:
@@ -21,7 +20,13 @@ def run(words: list[str]) -> int:
 
         return show_help("pretrain", arguments)
     tune_allocator()  # takes effect only before PyTorch is imported
-    return run_jobs("pretrain", PRETRAIN, arguments, _pretrain, complete=take_over, check=check_machine)
+    return run_jobs("pretrain", PRETRAIN, arguments, _pretrain, complete=take_over, check=_check)
+
+
+def _check(config: PretrainConfig) -> None:
+    from bertlab.training.pretrain import check_machine
+
+    check_machine(config)
 
 
 def _pretrain(config: PretrainConfig) -> Path:
