@@ -75,7 +75,7 @@ def check_paths(config: Any) -> None:
         if (value := value_of(config, key)) == "":
             raise UserError(f"{key} is empty: name a folder, or leave it out.")
         if value is not None and not os.path.isdir(there := _nearest_existing(value)):
-            raise UserError(f"{key}={value}: {there} is a file: name a folder that is none, nor inside one.")
+            raise UserError(f"{key}={value}: {there} is a file: name a folder in its place.")
 
 
 def _nearest_existing(path: str) -> str:
