@@ -76,13 +76,13 @@ def _common(jobs: Sequence[Job[Any]]) -> tuple[Path, LauncherConfig]:
     if len({(job.config.launcher.kind, job.config.paths.runs, job.config.launcher.follow) for job in jobs}) > 1:
         raise UserError("launcher, launcher.follow and paths.runs must be the same in all jobs of a command: call it once for each.")
     paths: PathsConfig = jobs[0].config.paths
-    return Path(paths.runs).expanduser(), jobs[0].config.launcher
+    return paths.runs_folder, jobs[0].config.launcher
 
 
 def _command(verb: str, job: Job[Any], resources: Resources, words: list[str]) -> Command:
     values = {name: value for name, value in asdict(job.config).items() if name not in _NOT_THE_RUN}
     key = hashlib.sha256(json.dumps([verb, values, states_of_inputs(job.config)], sort_keys=True).encode()).hexdigest()[:16]
-    threads = resources.words if job.config.trainer.threads is None else ()
+    threads = [f"++{word}" for word in resources.words] if job.config.trainer.threads is None else []  # of which a null may have been said
     program = (*resources.start, sys.executable, "-m", "bertlab", *words, "++launcher.kind=local", *threads)
     return Command(key, " ".join([verb, *job.overrides]), program)
 
