@@ -20,9 +20,10 @@ settings.register_profile("fuzz", max_examples=3000, deadline=None, print_blob=T
 settings.load_profile(os.environ.get("BERTLAB_TESTS", "suite"))
 
 
-# A shell starts background commands with Ctrl-C ignored, and processes started by tests would inherit that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts background commands with Ctrl-C ignored, nohup with SIGHUP, and processes started by tests would inherit that.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")
