@@ -144,7 +144,7 @@ class TestChoices:
         assert [job.config.checkpoint for job in swept] == [name, "abcd"]
 
     def test_the_overrides_of_a_job_give_it_again(self) -> None:
-        for job in jobs("-m", *GIVEN, "seed=1,2", "tuning.train_examples=1e3", "+head=crf", "checkpoint=0123e456,b"):
+        for job in jobs("-m", GIVEN[0], "seed=1,2", "tuning.train_examples=1e3", "+head=crf", "checkpoint=0123e456,b"):
             (again,) = jobs(*job.overrides)
             assert again.config == job.config
             assert job.config.tuning.train_examples == 1000
