@@ -149,6 +149,7 @@ def _abandon_wandb() -> None:
         with suppress(psutil.Error):
             if child.name().startswith("wandb-core"):
                 child.kill()
+                child.wait(TEARDOWN_SECONDS)
     # Else it would be torn down at the exit, with a traceback about the process that is gone.
     thread = threading.Thread(target=_tear_down, args=(wandb,), daemon=True)
     thread.start()

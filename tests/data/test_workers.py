@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -57,7 +58,12 @@ def test_everything_is_done_once_in_several_processes() -> None:
 
 def children() -> set[int]:
     """The processes that this one has started, but for multiprocessing's own, which stays."""
-    return {child.pid for child in psutil.Process().children() if "resource_tracker" not in " ".join(child.cmdline())}
+    found = set()
+    for child in psutil.Process().children():
+        with suppress(psutil.ZombieProcess):  # it has ended
+            if "resource_tracker" not in " ".join(child.cmdline()):
+                found.add(child.pid)
+    return found
 
 
 def test_killed_process_is_an_error_and_no_hang() -> None:

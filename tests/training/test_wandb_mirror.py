@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import psutil
 import pytest
 
 from bertlab.config import LoggerConfig
@@ -154,6 +155,7 @@ def test_a_broken_mirror_is_said_once_and_never_raised(monkeypatch: pytest.Monke
 
 def test_a_server_that_stalls_is_left_at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "wandb", fake := FakeWandb())
+    monkeypatch.setattr(psutil.Process, "children", lambda self: [])  # of the real library's, which this process may have from other tests
     monkeypatch.setattr(wandb_mirror, "FINISH_SECONDS", 0.2)
     fake.run.answers.clear()
     said: list[str] = []
