@@ -1,6 +1,7 @@
 """``python results/finetuning/summarise.py runs/`` prints the table of a folder of finished fine-tunings.
 
-A row a task, a column a pre-trained model; a cell is the mean ± the deviation over seeds.
+A row a task, a column a pre-trained model; a cell is the mean ± the deviation over seeds. Degenerate runs have learned nothing: all their
+predictions are alike, or no better than one answer to everything.
 """
 
 from __future__ import annotations
@@ -25,13 +26,15 @@ def model_of(result: dict[str, Any]) -> str:
     return f"{name}, random weights" if result["pretrained"]["weights"] == "random" else name
 
 
-def cell(results: list[dict[str, Any]]) -> str:
+def cell(results: list[dict[str, Any]], most: int) -> str:
     if not results:
         return "–"
     values = [100 * result["value"] for result in results]
     degenerate = sum(result["degenerate"] is not None for result in results)
     spread = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{statistics.mean(values):.1f}{spread}" + (f" ({degenerate} of {len(values)} degenerate)" if degenerate else "")
+    notes = [f"n={len(values)}"] if len(values) < most else []
+    notes += [f"{degenerate} degenerate"] if degenerate else []
+    return f"{statistics.mean(values):.1f}{spread}" + (f" ({', '.join(notes)})" if notes else "")
 
 
 def table(results: list[dict[str, Any]]) -> str:
@@ -39,15 +42,15 @@ def table(results: list[dict[str, Any]]) -> str:
     for result in results:
         cells[result["task"], model_of(result)].append(result)
     models = sorted({model for _, model in cells}, key=lambda model: ("random" not in model, model))
-    seeds = {len(each) for each in cells.values()}
+    most = max(len(each) for each in cells.values())
     lines = ["| " + " | ".join(["task", "metric", "one answer to all", *models]) + " |", "|" + "---|" * (3 + len(models))]
     for task in TASKS:
         of_task = [result for model in models for result in cells[task, model]]
         if of_task:
             one = f"{100 * of_task[0]['baseline'][of_task[0]['split']][of_task[0]['metric']]:.1f}"
-            row = [task, of_task[0]["metric"], one, *(cell(cells[task, model]) for model in models)]
+            row = [task, of_task[0]["metric"], one, *(cell(cells[task, model], most) for model in models)]
             lines.append("| " + " | ".join(row) + " |")
-    return "\n".join([*lines, "", f"Runs a cell: {', '.join(map(str, sorted(seeds)))}."])
+    return "\n".join([*lines, "", f"Runs a cell: {most}, where a cell does not say otherwise."])
 
 
 def main() -> None:
