@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -60,7 +61,8 @@ def fit(trainer: lightning.Trainer, module: TrainingModule, loader: StepLoader[A
         Interrupted: a signal came first.
     """
     try:
-        trainer.fit(module, train_dataloaders=loader)
+        with _ctrl_c_as_before():
+            trainer.fit(module, train_dataloaders=loader)
     except SystemExit as ended:
         if (signum := _signal_behind(ended)) is None:
             raise
@@ -70,6 +72,17 @@ def fit(trainer: lightning.Trainer, module: TrainingModule, loader: StepLoader[A
     if not bookkeeping.stopped_by:
         raise RuntimeError(f"the training ended at step {bookkeeping.step}, before its budget was used up")
     raise Interrupted(bookkeeping.stopped_by)
+
+
+@contextmanager
+def _ctrl_c_as_before() -> Iterator[None]:
+    """Lightning, once interrupted, has this process and all that it starts ignore Ctrl-C for ever."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread() and before is not None:
+            signal.signal(signal.SIGINT, before)
 
 
 def _signal_behind(ended: SystemExit) -> int | None:

@@ -37,10 +37,6 @@ def last_step(runs: str) -> int:
     return 0
 
 
-def is_done(runs: str) -> bool:
-    return any(Path(runs).glob("*/result.json"))
-
-
 def signalled_to_its_end(config: PretrainConfig | FinetuneConfig, steps: int, log: Path) -> Counter[signal.Signals]:
     """Send signals to a run until it is done; how many of each arrived."""
     seed = int(os.environ.get("BERTLAB_SIGNALS_SEED", time.time_ns()))
@@ -57,9 +53,9 @@ def signalled_to_its_end(config: PretrainConfig | FinetuneConfig, steps: int, lo
             process.join()
         if process.exitcode == 0:
             return sent
-        # Between the last step and the result the system ends it, with all that matters on the disk. When all is done multiprocessing may
-        # still be at work, and knows no Ctrl-C: it says 1.
-        allowed = (EXIT_CODES[number], -number, *([1] if number == signal.SIGINT and is_done(config.paths.runs) else []))
+        # Between the last step and the result the system ends it, with all that matters on the disk. Where no step was left, the signal may
+        # find it importing, or multiprocessing at its end, whose answer to Ctrl-C is 1.
+        allowed = (EXIT_CODES[number], -number, *([1] if number == signal.SIGINT and last_step(config.paths.runs) >= steps else []))
         assert process.exitcode in allowed, (number, process.exitcode, log.read_text()[-2000:])
         sent[number] += 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -246,9 +247,11 @@ def test_a_signal_before_the_first_step(
         raise error
 
     monkeypatch.setattr(Bookkeeping, "on_fit_start", interrupted)
+    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(Interrupted) as stop:
         pretrain(make_config())
     assert stop.value.code == code
+    assert signal.getsignal(signal.SIGINT) is before is not signal.SIG_IGN  # whoever has called us can still be interrupted
     assert "the same command resumes" in capsys.readouterr().err
 
 

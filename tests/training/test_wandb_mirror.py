@@ -38,6 +38,12 @@ class FakeRun:
         self.answers.wait()
 
 
+@pytest.fixture(autouse=True)
+def no_real_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror that is given up ends wandb's process: not the real one that this process may have from another test."""
+    monkeypatch.setattr(psutil.Process, "children", lambda self: [])
+
+
 class FakeWandb(ModuleType):
     """Records what init is called with; it is as slow, or as broken, as it is told to be."""
 
@@ -155,7 +161,6 @@ def test_a_broken_mirror_is_said_once_and_never_raised(monkeypatch: pytest.Monke
 
 def test_a_server_that_stalls_is_left_at_the_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(sys.modules, "wandb", fake := FakeWandb())
-    monkeypatch.setattr(psutil.Process, "children", lambda self: [])  # of the real library's, which this process may have from other tests
     monkeypatch.setattr(wandb_mirror, "FINISH_SECONDS", 0.2)
     fake.run.answers.clear()
     said: list[str] = []
