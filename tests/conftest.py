@@ -26,6 +26,16 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.signal(number, handler)
 
 
+@pytest.fixture(autouse=True)
+def no_wandb_process_is_left() -> Iterator[None]:
+    """wandb leaves its process running, and its address in the environment: the processes of later tests would use it, not their own."""
+    yield
+    if "WANDB_SERVICE" in os.environ:
+        import wandb
+
+        wandb.teardown()
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The folder of real corpora and labelled tasks beside the checkout (or $BERTLAB_SHARED_DATA)."""

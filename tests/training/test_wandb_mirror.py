@@ -8,7 +8,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import psutil
 import pytest
 
 from bertlab.config import LoggerConfig
@@ -36,12 +35,6 @@ class FakeRun:
     def finish(self, exit_code: int) -> None:
         self.exit_code = exit_code
         self.answers.wait()
-
-
-@pytest.fixture(autouse=True)
-def no_real_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mirror that is given up ends wandb's process: not the real one that this process may have from another test."""
-    monkeypatch.setattr(psutil.Process, "children", lambda self: [])
 
 
 class FakeWandb(ModuleType):
