@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from bertlab.ablation.composer import Composer
 from bertlab.ablation.costs import Cost, finetuning_cost, pretraining_cost
 from bertlab.ablation.fairness import BUDGETS, allotted, in_words
 from bertlab.ablation.graph import FINETUNE as FINETUNING
@@ -19,8 +20,8 @@ from bertlab.ablation.graph import CellPlan, Node, Plan, TablePlan
 from bertlab.ablation.grid import RANDOM, RANDOM_CAUSAL, Column, Grid, Row, Seeds
 from bertlab.ablation.meaning import Meanings, architecture_of, key_of, shape_of
 from bertlab.ablation.measures import measures_of
+from bertlab.ablation.plan_notes import data_in_words, seeds_in_words, unlike_random
 from bertlab.ablation.scales import GridScale, load_scale
-from bertlab.ablation.task_files import task_named
 from bertlab.ablation.words import key_of_word, merged, probe_words, without_settled
 from bertlab.config import BudgetConfig, PretrainConfig
 from bertlab.data.schedule import plan_training
@@ -30,7 +31,7 @@ from bertlab.models.architecture import Architecture
 from bertlab.models.task_checks import check_head, check_length, check_tuning
 from bertlab.schemas import FINETUNE, PRETRAIN, C, Schema
 from bertlab.task_config import TaskConfig
-from bertlab.training.identity import described_architecture, readable_name
+from bertlab.training.identity import readable_name
 from bertlab.validation import is_masked
 
 _COMPOSED_WITH = ("checkpoint=none",)  # a fine-tuning's checkpoint is known only when it is run
@@ -103,7 +104,7 @@ class _Planner:
     def __init__(self, grids: Sequence[Grid], settings: Settings) -> None:
         self.settings, self.grids = settings, grids
         self.scale: GridScale = load_scale(settings.scale, settings.config_dir)
-        self.composer = _Composer(settings.config_dir)
+        self.composer = Composer(settings.config_dir)
         self.meanings = Meanings()
         self.drafts: dict[str, _Draft] = {}
         self.naive = [0, 0.0]  # runs, FLOPs
@@ -160,8 +161,8 @@ class _Planner:
                 {name: rows[name].budget for name in trained},
                 {name: source for name in trained if (source := rows[name].of) is not None},
             ),
-            self.seeds_in_words(grid.seeds, table.runs),
-            _data_in_words(trained, base),
+            seeds_in_words(grid.seeds.vary, table.runs),
+            data_in_words(trained, base),
             *measured.notes,
         ]
         return table
@@ -214,15 +215,6 @@ class _Planner:
         each = seeds.finetunings  # the first of every pretraining before any second one
         return [(number, (number - 1) * each + 1 + turn) for turn in range(each) for number in numbers]
 
-    def seeds_in_words(self, seeds: Seeds, runs: Sequence[tuple[int, int]]) -> str:
-        pretrainings, finetunings = (len({run[place] for run in runs}) for place in (0, 1))
-        what = {
-            "pretrain": f"{pretrainings} of pre-training; fine-tuning has one",
-            "finetune": f"{finetunings} of fine-tuning; pre-training has one, whose luck the deviations do not show",
-            "both": f"{pretrainings} of pre-training, each with {finetunings // pretrainings} of fine-tuning of its own",
-        }[seeds.vary]
-        return f"Seeds: {what}. Runs of one seed read the same text in the same order where their objectives take sequences of one form."
-
     # Randomly initialised rows
 
     def add_random_rows(self, table: _Table) -> None:
@@ -262,7 +254,8 @@ class _Planner:
             self.check_split(table, column, config, where)
             own = {key_of_word(word) for word in (*self.settings.machine, *_COMPOSED_WITH)}
             table.finetunings[name, column] = (config, tuple(word for word in words if key_of_word(word) not in own))
-        table.notes += _unlike_random(table)
+        tunings = {cell: config for cell, (config, _) in table.finetunings.items()}
+        table.notes += unlike_random(table.grid.random, {name: row.config for name, row in table.rows.items()}, tunings)
 
     def check_split(self, table: _Table, column: str, config: FinetuneConfig, where: str) -> None:
         split = table.columns[column].split
@@ -452,48 +445,6 @@ class _Planner:
             seen[means] = name
 
 
-# What bertlab's own files give does not change while a process lives.
-_composed: dict[tuple[str, tuple[str, ...]], Any] = {}
-
-
-class _Composer:
-    """Configurations by their words, each composed once. They are shared: nobody is to change one."""
-
-    def __init__(self, config_dir: Path | None) -> None:
-        self.config_dir = config_dir
-        self._known = _composed if config_dir is None else {}
-        self._tasks: dict[str, TaskConfig] = {}
-
-    def prepare(self, schema: Schema[C], commands: Iterable[tuple[str, ...]]) -> None:
-        """Compose what is not known yet, all at once; what cannot be composed is left for ``config`` to tell where it stands."""
-        from bertlab.composition import compose_all
-
-        new = [words for words in dict.fromkeys(commands) if (schema.name, words) not in self._known]
-        try:
-            for words, config in zip(new, compose_all(schema, new, self.config_dir) if new else [], strict=True):
-                self._known[schema.name, words] = config
-        except UserError:
-            return
-
-    def config(self, schema: Schema[C], words: tuple[str, ...], where: str) -> C:
-        """The configuration that ``words`` give. Raises ``UserError`` that says ``where``."""
-        from bertlab.composition import compose_all
-
-        if (schema.name, words) not in self._known:
-            try:
-                (self._known[schema.name, words],) = compose_all(schema, [words], self.config_dir)
-            except UserError as error:
-                raise UserError(f"{where}: {error}") from error
-        found: C = self._known[schema.name, words]
-        return found
-
-    def task(self, name: str) -> TaskConfig:
-        """A task as it stands in its file."""
-        if name not in self._tasks:
-            self._tasks[name] = task_named(name, self.config_dir)
-        return self._tasks[name]
-
-
 def _validate(schema: Schema[C], config: C, where: str) -> None:
     try:
         schema.validate(config)
@@ -509,51 +460,6 @@ def _check_fits(config: FinetuneConfig, architecture: Architecture, where: str) 
         check_length(config.task.max_length, architecture, "the row's model")
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
-
-
-def _data_in_words(rows: Mapping[str, PretrainConfig], base: PretrainConfig) -> str:
-    """What the rows of a table are pre-trained on."""
-    said = f"Data: pre-training reads {_text(base)}."
-    others = {name: _text(config) for name, config in rows.items() if _text(config) != _text(base)}
-    return said + "".join(f" {name} reads {text}." for name, text in others.items())
-
-
-def _text(config: PretrainConfig) -> str:
-    corpus, tokenizer = config.corpus, config.tokenizer
-    where = f" ({corpus.path})" if corpus.path else f" ({', '.join(corpus.sources)})" if corpus.sources else ""
-    pieces = f"the vocabulary {tokenizer.path}" if tokenizer.path else f"a vocabulary of up to {tokenizer.vocab_size:,} pieces made of it"
-    case = "lower case" if tokenizer.lowercase else "cased"
-    return f"corpus={corpus.kind}{where} but for {100 * corpus.held_out:g}% of its documents, with {pieces}, {case}"
-
-
-def _unlike_random(table: _Table) -> list[str]:
-    """Which rows differ from the randomly initialised one that they are held against in more than their training."""
-    models, tunings = [], []
-    for name, random in table.grid.random.items():
-        if name not in table.rows or random not in table.rows:
-            continue
-        ours, theirs = table.rows[name], table.rows[random]
-        if _model(ours.config) != _model(theirs.config):
-            models.append(name)
-        both = [column for column in table.columns if {(name, column), (random, column)} <= table.finetunings.keys()]
-        if any(_tuning(table, name, column) != _tuning(table, random, column) for column in both):
-            tunings.append(name)
-    parts = [f"{' and '.join(models)} with one of another architecture"] * bool(models)
-    parts += [f"{' and '.join(tunings)} with one that is fine-tuned in another way"] * bool(tunings)
-    if not parts:
-        return []
-    return [f"Random rows: compared are {'; '.join(parts)}. What lies between them need not come of the pre-training."]
-
-
-def _tuning(table: _Table, row: str, column: str) -> FinetuneConfig:
-    """How a row is fine-tuned, whatever its weights."""
-    config, _ = table.finetunings[row, column]
-    return replace(config, weights="")
-
-
-def _model(config: PretrainConfig) -> dict[str, Any]:
-    """The architecture as far as fine-tuning is concerned."""
-    return {key: value for key, value in described_architecture(architecture_of(config)).items() if key != "next_sentence"}
 
 
 def _budget_words(budget: BudgetConfig) -> list[str]:

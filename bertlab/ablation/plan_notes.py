@@ -1,0 +1,71 @@
+"""What is said under a table of its plan: what varies, what is read, and where a row is no exact counterpart of the random one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from bertlab.ablation.meaning import architecture_of
+from bertlab.config import PretrainConfig
+from bertlab.finetune_config import FinetuneConfig
+from bertlab.training.identity import described_architecture
+
+
+def seeds_in_words(vary: str, runs: Sequence[tuple[int, int]]) -> str:
+    """What varies from run to run; ``runs`` are the seeds of pre-training and of fine-tuning."""
+    pretrainings, finetunings = (len({run[place] for run in runs}) for place in (0, 1))
+    what = {
+        "pretrain": f"{pretrainings} of pre-training; fine-tuning has one",
+        "finetune": f"{finetunings} of fine-tuning; pre-training has one, whose luck the deviations do not show",
+        "both": f"{pretrainings} of pre-training, each with {finetunings // pretrainings} of fine-tuning of its own",
+    }[vary]
+    return f"Seeds: {what}. Runs of one seed read the same text in the same order where their objectives take sequences of one form."
+
+
+def data_in_words(rows: Mapping[str, PretrainConfig], base: PretrainConfig) -> str:
+    """What the rows of a table are pre-trained on."""
+    said = f"Data: pre-training reads {_text(base)}."
+    others = {name: _text(config) for name, config in rows.items() if _text(config) != _text(base)}
+    return said + "".join(f" {name} reads {text}." for name, text in others.items())
+
+
+def _text(config: PretrainConfig) -> str:
+    corpus, tokenizer = config.corpus, config.tokenizer
+    where = f" ({corpus.path})" if corpus.path else f" ({', '.join(corpus.sources)})" if corpus.sources else ""
+    pieces = f"the vocabulary {tokenizer.path}" if tokenizer.path else f"a vocabulary of up to {tokenizer.vocab_size:,} pieces made of it"
+    case = "lower case" if tokenizer.lowercase else "cased"
+    return f"corpus={corpus.kind}{where} but for {100 * corpus.held_out:g}% of its documents, with {pieces}, {case}"
+
+
+def unlike_random(
+    random: Mapping[str, str], rows: Mapping[str, PretrainConfig], finetunings: Mapping[tuple[str, str], FinetuneConfig]
+) -> list[str]:
+    """Which rows differ from the randomly initialised one that they are held against in more than their training.
+
+    ``random`` names that one for each row, ``finetunings`` are by row and column.
+    """
+    columns = dict.fromkeys(column for _, column in finetunings)
+    models, tunings = [], []
+    for name, other in random.items():
+        if name not in rows or other not in rows:
+            continue
+        if _model(rows[name]) != _model(rows[other]):
+            models.append(name)
+        both = [
+            (finetunings[name, column], finetunings[other, column])
+            for column in columns
+            if {(name, column), (other, column)} <= finetunings.keys()
+        ]
+        if any(replace(ours, weights="") != replace(theirs, weights="") for ours, theirs in both):
+            tunings.append(name)
+    parts = [f"{' and '.join(models)} with one of another architecture"] * bool(models)
+    parts += [f"{' and '.join(tunings)} with one that is fine-tuned in another way"] * bool(tunings)
+    if not parts:
+        return []
+    return [f"Random rows: compared are {'; '.join(parts)}. What lies between them need not come of the pre-training."]
+
+
+def _model(config: PretrainConfig) -> dict[str, Any]:
+    """The architecture as far as fine-tuning is concerned."""
+    return {key: value for key, value in described_architecture(architecture_of(config)).items() if key != "next_sentence"}
