@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from bertlab.interop.model import Model
+    from bertlab.inference.model import Model
 
 __version__ = "0.1.0"
 
@@ -21,6 +21,6 @@ def load(checkpoint: str | Path, runs: str | Path = "runs", device: str = "cpu")
     Raises:
         bertlab.errors.UserError: there is nothing of the kind, or it cannot be read.
     """
-    from bertlab.interop.model import Model
+    from bertlab.inference.model import Model
 
     return Model.load(checkpoint, runs, device)

@@ -23,8 +23,8 @@ from bertlab.ablation.manifest import Manifest
 from bertlab.ablation.records import read_record
 from bertlab.ablation.runs import Run
 from bertlab.errors import UserError
+from bertlab.run_files.folder import RunFolder, from_plain
 from bertlab.task_config import TaskConfig
-from bertlab.training.run_folder import RunFolder, from_plain
 
 DONE, FAILED, RUNNING, MISSING = "done", "failed", "running", "missing"
 

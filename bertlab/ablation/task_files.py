@@ -8,9 +8,9 @@ import yaml
 
 from bertlab.groups import choices
 from bertlab.resources import conf_folder
+from bertlab.run_files.folder import from_plain
 from bertlab.schemas import FINETUNE
 from bertlab.task_config import TaskConfig
-from bertlab.training.run_folder import from_plain
 
 
 def task_named(name: str, config_dir: Path | None = None) -> TaskConfig:

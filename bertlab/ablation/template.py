@@ -39,6 +39,7 @@ MODULES = (
     "bertlab.composition",
     "bertlab.data.assembly",
     "bertlab.data.prepare",
+    "bertlab.interop.finetuned",
     "bertlab.models.task_model",
     "bertlab.objectives.ltr",
     "bertlab.objectives.mlm",

@@ -34,7 +34,7 @@ def run(words: list[str]) -> int:
 
 def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
     """Evaluate one run, under its own configuration with the command's overrides on top; or a folder of a model."""
-    from bertlab.training.run_folder import find_checkpoint
+    from bertlab.run_files.folder import find_checkpoint
 
     runs = _runs_folder(arguments)
     if (place := _folder_of_model(checkpoint, runs)) is not None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from bertlab.commands.words import parse_words
 from bertlab.config import PathsConfig
 from bertlab.errors import UserError
-from bertlab.interop.locating import located
 from bertlab.messages import say
+from bertlab.run_files.locating import located
 
 
 def run(words: list[str]) -> int:

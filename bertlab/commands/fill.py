@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from bertlab.commands.words import Words, parse_words
 from bertlab.config import PathsConfig
 from bertlab.errors import UserError
-from bertlab.interop.locating import located
+from bertlab.run_files.locating import located
 
 if TYPE_CHECKING:
-    from bertlab.interop.model import Model
+    from bertlab.inference.model import Model
 
 
 def run(words: list[str]) -> int:
@@ -44,6 +44,6 @@ def named_model(verb: str, parsed: Words) -> Model:
         raise UserError(f"{verb} needs checkpoint=RUN: a run's id or its folder, an exported folder or a Hugging Face folder.")
     checkpoint, runs = parsed.values["checkpoint"], parsed.values.get("paths.runs", PathsConfig().runs)
     located(checkpoint, PathsConfig(runs).runs_folder)  # before anything heavy is imported
-    from bertlab.interop.model import Model
+    from bertlab.inference.model import Model
 
     return Model.load(checkpoint, runs)

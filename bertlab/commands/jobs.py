@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic
 from bertlab import interruption
 from bertlab.arguments import Arguments
 from bertlab.errors import RunFailed, UserError
+from bertlab.launched import process_rank
 from bertlab.messages import complain, say, warn
 from bertlab.schemas import C, Schema
-from bertlab.training.launched import process_rank
 
 if TYPE_CHECKING:
     from bertlab.composition import Job

@@ -1,1 +1,1 @@
-"""Exchange: checkpoints of every kind that bertlab reads, Hugging Face folders both ways, and models for use from Python."""
+"""Exchange: checkpoints of every kind as models, and Hugging Face folders both ways."""

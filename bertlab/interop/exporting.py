@@ -13,7 +13,7 @@ from bertlab.files import write_atomically, write_json
 from bertlab.interop.huggingface import config_of, their_weights
 from bertlab.interop.pretrained import Pretrained
 from bertlab.models.architecture import Architecture
-from bertlab.training.run_folder import RunFolder
+from bertlab.run_files.folder import RunFolder
 
 # What is written → transformers' class that has a place for exactly that.
 CLASSES = {"pretraining": "BertForPreTraining", "masked_lm": "BertForMaskedLM", "encoder": "BertModel"}

@@ -10,10 +10,10 @@ from torch import Tensor
 from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.interop.exporting import THEIR_FILES, claim, reason_against, save_tokenizer, save_weights
+from bertlab.interop.finetuned import Finetuned, load_finetuned
 from bertlab.interop.huggingface import config_of, their_weights
 from bertlab.models.task_model import TaskModel
-from bertlab.training.finetune_model import Finetuned, load_finetuned
-from bertlab.training.run_folder import RunFolder
+from bertlab.run_files.folder import RunFolder
 
 # Kind of a task → transformers' class, and what it calls the last layer.
 _CLASSES = {

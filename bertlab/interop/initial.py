@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
-from bertlab.interop.locating import located
+from bertlab.run_files.locating import located
 
 if TYPE_CHECKING:
     from bertlab.interop.pretrained import Pretrained

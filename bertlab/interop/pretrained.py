@@ -15,13 +15,13 @@ from torch import Tensor
 from bertlab.data.tokenizer import Vocabulary, folder_vocabulary
 from bertlab.errors import UserError
 from bertlab.interop import huggingface
-from bertlab.interop.locating import config_path, located
-from bertlab.interop.weight_files import read_folder_weights, read_weights
 from bertlab.interop.weight_names import head_of
 from bertlab.messages import say
 from bertlab.models.architecture import Architecture
 from bertlab.models.task_checks import OF_A_SEQUENCE
-from bertlab.training.run_folder import RunFolder, folder_of_weights, no_folder_of_weights
+from bertlab.run_files.folder import RunFolder, folder_of_weights, no_folder_of_weights
+from bertlab.run_files.locating import config_path, located
+from bertlab.run_files.weight_files import read_folder_weights, read_weights
 
 if TYPE_CHECKING:
     from bertlab.models.bert import Bert
@@ -91,7 +91,7 @@ def _from_file(path: Path) -> Pretrained:
 
 def _run_weights(run: RunFolder) -> dict[str, Tensor]:
     """The final weights of a run, or those of its newest saved state."""
-    from bertlab.training.checkpoints import load_newest
+    from bertlab.run_files.states import load_newest
 
     if run.weights.is_file():
         return read_weights(run.weights)

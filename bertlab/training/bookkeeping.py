@@ -18,14 +18,15 @@ import torch
 
 from bertlab.config import CheckpointConfig, TrainerConfig
 from bertlab.errors import RunFailed, UserError
-from bertlab.training.checkpoints import State, save_state, save_weights
+from bertlab.run_files.folder import RunFolder
+from bertlab.run_files.states import State
+from bertlab.training.checkpoints import save_state, save_weights
 from bertlab.training.loader import StepLoader
 from bertlab.training.metrics import Row, RowFile
 from bertlab.training.module import Step, TrainingModule
 from bertlab.training.parted import load_optimizer, load_weights, whole
 from bertlab.training.progress import ProgressDisplay, say
 from bertlab.training.ranks import Ranks
-from bertlab.training.run_folder import RunFolder
 from bertlab.training.signals import StopRequest
 from bertlab.training.throughput import Speed, Window, peak_flops
 from bertlab.training.wandb_mirror import NoMirror, WandbMirror

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from bertlab.training.launched import starts_others
+from bertlab.launched import starts_others
 from bertlab.training.progress import say
 
 NOTICE = 20.0  # seconds that the first process has for noticing by itself

@@ -10,8 +10,8 @@ from bertlab.config import PretrainConfig, TrainerConfig
 from bertlab.data.workers import available_cores
 from bertlab.errors import UserError
 from bertlab.finetune_config import FinetuneConfig
+from bertlab.launched import process_rank, starter
 from bertlab.messages import warn
-from bertlab.training.launched import process_rank, starter
 
 if TYPE_CHECKING:
     from bertlab.models.architecture import Architecture

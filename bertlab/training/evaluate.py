@@ -16,9 +16,9 @@ from bertlab.data.sampling import usable_documents
 from bertlab.errors import UserError
 from bertlab.messages import warn
 from bertlab.models.dropout import seed_dropout
+from bertlab.run_files.folder import RunFolder
 from bertlab.training.metrics import Row, Sums, losses, perplexity
 from bertlab.training.progress import say
-from bertlab.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from bertlab.data.assembly import PretrainingData
@@ -168,9 +168,9 @@ def load_model(run: RunFolder, kept: Path | None = None) -> Bert:
     Raises:
         UserError: the run has not saved any yet.
     """
-    from bertlab.interop.weight_files import read_weights
     from bertlab.models.bert import Bert
-    from bertlab.training.checkpoints import load_newest
+    from bertlab.run_files.states import load_newest
+    from bertlab.run_files.weight_files import read_weights
 
     if kept is not None or run.weights.is_file():
         weights = read_weights(kept or run.weights)

@@ -11,19 +11,19 @@ from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.finetune_config import FinetuneConfig
+from bertlab.launched import check_place, place_taken, process_rank
+from bertlab.run_files.folder import RunFolder
 from bertlab.training.devices import check_devices, examples_at_once, warn_of_cores
 from bertlab.training.finetune_identity import finetune_folder_of, finetuning_identity
 from bertlab.training.identity import Identity, hash8, write_identity
-from bertlab.training.launched import check_place, place_taken, process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import ProgressDisplay, say
-from bertlab.training.run_folder import RunFolder
 from bertlab.training.running import bad_ends_told, fit, train_once
 
 if TYPE_CHECKING:
     from bertlab.interop.pretrained import Pretrained
     from bertlab.models.task_model import TaskModel
-    from bertlab.training.checkpoints import State
+    from bertlab.run_files.states import State
     from bertlab.training.finetune_bookkeeping import FinetuneBookkeeping, FinetuneSurroundings
     from bertlab.training.finetune_data import ChosenTask, TaskLoader
     from bertlab.training.metrics import Row
@@ -43,7 +43,7 @@ class Ingredients:
 
 def check_machine(config: FinetuneConfig) -> None:
     """Refuse devices, files and a checkpoint that are not there, before any job of a command has begun. Raises ``UserError``."""
-    from bertlab.interop.locating import located
+    from bertlab.run_files.locating import located
     from bertlab.tasks.discovery import find_files
 
     check_place(config.trainer)
@@ -176,7 +176,7 @@ def _has_pairs(task: ChosenTask) -> bool:
 
 
 def _train(ingredients: Ingredients, run: RunFolder) -> None:
-    from bertlab.training.checkpoints import load_newest
+    from bertlab.run_files.states import load_newest
     from bertlab.training.finetune_bookkeeping import FinetuneBookkeeping
     from bertlab.training.finetune_data import TaskLoader, TaskSteps
     from bertlab.training.finetune_model import build_task_model
@@ -211,7 +211,7 @@ def _train(ingredients: Ingredients, run: RunFolder) -> None:
 
 def _describe(ingredients: Ingredients, run: RunFolder, model: TaskModel) -> None:
     """Write what is known before the training."""
-    from bertlab.training.finetune_model import describe
+    from bertlab.interop.finetuned import describe
 
     config = ingredients.config
     run.write_config(config)
@@ -331,8 +331,8 @@ def _judge(
 
 def _finish(ingredients: Ingredients, run: RunFolder, model: TaskModel, splits: dict[str, Split], bookkeeping: FinetuneBookkeeping) -> None:
     """Judge the chosen weights on every split and write what a finished run leaves, result.json last. All ranks work; the first writes."""
+    from bertlab.run_files.weight_files import write_weights
     from bertlab.tasks.predictions import write_predictions
-    from bertlab.training.checkpoints import write_weights
     from bertlab.training.finetune_result import make_result, summary
 
     _take_best(model.to(bookkeeping.speed.device), bookkeeping)
@@ -358,7 +358,7 @@ def _finish(ingredients: Ingredients, run: RunFolder, model: TaskModel, splits: 
 
 def _take_best(model: TaskModel, bookkeeping: FinetuneBookkeeping) -> None:
     """Raises ``UserError`` where they are damaged: the training is over, and nothing else has them."""
-    from bertlab.interop.weight_files import read_weights
+    from bertlab.run_files.weight_files import read_weights
 
     if (kept := bookkeeping.kept_weights) is None:
         return
@@ -370,7 +370,7 @@ def _take_best(model: TaskModel, bookkeeping: FinetuneBookkeeping) -> None:
 
 def _delete_states(run: RunFolder) -> None:
     """Nothing is gone on with after the result; weights that were to be kept stay."""
-    from bertlab.training.checkpoints import keep_newest
+    from bertlab.run_files.states import keep_newest
 
     keep_newest(run.checkpoints, 0)
     for path in run.checkpoints.glob("best-*.safetensors"):
@@ -393,9 +393,9 @@ def _splits_to_submit(config: FinetuneConfig) -> list[str]:
 
 def _submit(ingredients: Ingredients, run: RunFolder) -> None:
     """Predict what the task's server asks for and write its files, unless they are there."""
+    from bertlab.interop.finetuned import load_finetuned
     from bertlab.tasks.submission import write_submission
     from bertlab.training.finetune_data import inputs_of, read_task
-    from bertlab.training.finetune_model import load_finetuned
     from bertlab.training.machine import set_up_process
     from bertlab.training.predicting import Split
     from bertlab.training.ranks import Ranks

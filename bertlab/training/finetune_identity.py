@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.finetune_config import FeaturesConfig, FinetuneConfig
 from bertlab.models.architecture import Architecture
+from bertlab.run_files.folder import RunFolder
 from bertlab.task_config import TaskConfig
 from bertlab.training.identity import Identity, begun_or_new, cut_of_statistics, described_architecture
-from bertlab.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,9 +16,9 @@ from bertlab.training.throughput import facts
 if TYPE_CHECKING:
     from bertlab.finetune_config import FinetuneConfig
     from bertlab.models.task_model import TaskModel
+    from bertlab.run_files.folder import RunFolder
     from bertlab.training.finetune import Ingredients
     from bertlab.training.finetune_bookkeeping import FinetuneBookkeeping
-    from bertlab.training.run_folder import RunFolder
 
 
 def make_result(

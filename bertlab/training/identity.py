@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
 from bertlab.files import write_json
-from bertlab.training.run_folder import RunFolder
+from bertlab.run_files.folder import RunFolder
 
 if TYPE_CHECKING:
     from bertlab.data.schedule import TrainingPlan

@@ -18,8 +18,8 @@ from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from pytorch_lightning.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 
 from bertlab.config import TrainerConfig
+from bertlab.launched import cpus_of_task, main_address, main_port, process_rank, starter
 from bertlab.training.devices import device_kind
-from bertlab.training.launched import cpus_of_task, main_address, main_port, process_rank, starter
 
 _LOUD = ("pytorch_lightning", "lightning_fabric", "lightning")  # loggers
 _DETERMINISTIC: Any = torch.utils.deterministic  # PyTorch names its setting in its documentation alone, not where types are checked

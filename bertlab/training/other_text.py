@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from bertlab.config import PretrainConfig
 from bertlab.data.fingerprints import share_text
 from bertlab.errors import UserError
+from bertlab.run_files.folder import RunFolder, find_checkpoint
 from bertlab.training.identity import read_identity
 from bertlab.training.progress import say
-from bertlab.training.run_folder import RunFolder, find_checkpoint
 
 if TYPE_CHECKING:
     from bertlab.data.store import TokenStore

@@ -10,13 +10,13 @@ from bertlab.config import PretrainConfig
 from bertlab.counting import counted
 from bertlab.errors import UserError
 from bertlab.files import write_json
+from bertlab.launched import check_place, place_taken, process_rank
 from bertlab.messages import warn
+from bertlab.run_files.folder import RunFolder
 from bertlab.training.devices import check_devices, check_memory, sequences_at_once, warn_of_cores
 from bertlab.training.identity import Identity, hash8, pretraining_identity, run_folder_of, write_identity
-from bertlab.training.launched import check_place, place_taken, process_rank
 from bertlab.training.memory import AtOnce, memory_told
 from bertlab.training.progress import duration, say
-from bertlab.training.run_folder import RunFolder
 from bertlab.training.running import bad_ends_told, fit, train_once
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from bertlab.models.architecture import Architecture
     from bertlab.models.bert import Bert
     from bertlab.objectives.outcome import Objective
+    from bertlab.run_files.states import State
     from bertlab.training.bookkeeping import Bookkeeping
-    from bertlab.training.checkpoints import State
     from bertlab.training.loader import StageLoader
     from bertlab.training.module import PretrainModule
     from bertlab.training.pretrain_bookkeeping import PretrainSurroundings
@@ -147,7 +147,7 @@ def _refuse_few(config: PretrainConfig, documents: int) -> None:
 
 def _train(ingredients: Ingredients, run: RunFolder) -> None:
     from bertlab.data.assembly import PretrainingData
-    from bertlab.training.checkpoints import load_newest
+    from bertlab.run_files.states import load_newest
     from bertlab.training.machine import lightning_trainer, set_up_process
     from bertlab.training.module import PretrainModule
     from bertlab.training.parted import whole
@@ -279,7 +279,8 @@ def _surroundings(
 
 def _finish(ingredients: Ingredients, run: RunFolder, weights: dict[str, Tensor], data: PretrainingData, bookkeeping: Bookkeeping) -> None:
     """Write what a finished run leaves, result.json last, and tell the user how it went."""
-    from bertlab.training.checkpoints import keep_newest, write_weights
+    from bertlab.run_files.states import keep_newest
+    from bertlab.run_files.weight_files import write_weights
 
     run.write_config(ingredients.config)  # as it is, should someone have edited it in the meantime
     result = _result(ingredients, run, data, bookkeeping)

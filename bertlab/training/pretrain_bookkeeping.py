@@ -10,8 +10,8 @@ import pytorch_lightning as lightning
 from bertlab.config import PretrainConfig
 from bertlab.data.batches import Batch, StepBatch
 from bertlab.data.schedule import TrainingPlan
+from bertlab.run_files.states import State
 from bertlab.training.bookkeeping import Bookkeeping, Surroundings
-from bertlab.training.checkpoints import State
 from bertlab.training.evaluate import held_out_figures
 from bertlab.training.health import Health
 from bertlab.training.loader import StageLoader

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.files import write_json
+from bertlab.launched import process_rank
+from bertlab.run_files.folder import RunFolder
 from bertlab.training.children import others_started
-from bertlab.training.launched import process_rank
 from bertlab.training.progress import say
-from bertlab.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     import pytorch_lightning as lightning

@@ -20,12 +20,12 @@ from bertlab.data import store as stores
 from bertlab.data.prepare import prepare
 from bertlab.data.store import FILES, HASH, MANIFEST, TokenStore, read_manifest, write_manifest
 from bertlab.errors import UserError
-from bertlab.interop.weight_files import read_weights
-from bertlab.training.checkpoints import load_newest
+from bertlab.interop.finetuned import load_finetuned
+from bertlab.run_files.folder import RunFolder
+from bertlab.run_files.states import load_newest
+from bertlab.run_files.weight_files import read_weights
 from bertlab.training.finetune import finetune
-from bertlab.training.finetune_model import load_finetuned
 from bertlab.training.pretrain import pretrain
-from bertlab.training.run_folder import RunFolder
 
 
 def flip(path: Path, place: int) -> None:

@@ -10,9 +10,9 @@ from run_numbers import killed_after, numbers
 from small_runs import MakeConfig
 
 from bertlab.commands.evaluate import run as evaluate_command
+from bertlab.run_files.folder import RunFolder
 from bertlab.training.bookkeeping import Bookkeeping
 from bertlab.training.pretrain import pretrain
-from bertlab.training.run_folder import RunFolder
 
 
 def edit(folder: Path, **values: object) -> None:

@@ -22,11 +22,11 @@ from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.finetune_config import FeaturesConfig, HeadConfig
 from bertlab.interop.exporting_tasks import export_task
+from bertlab.interop.finetuned import describe
 from bertlab.interop.pretrained import load_pretrained
 from bertlab.models.task_model import TaskModel
+from bertlab.run_files.folder import RunFolder
 from bertlab.task_config import TaskConfig
-from bertlab.training.finetune_model import describe
-from bertlab.training.run_folder import RunFolder
 
 CLASSES = {
     "classification": AutoModelForSequenceClassification,

@@ -21,10 +21,10 @@ from bertlab.data import compression
 from bertlab.data.compression import FREE, MOST_TIMES, chunks
 from bertlab.errors import UserError
 from bertlab.interop.pretrained import load_pretrained
-from bertlab.interop.weight_files import read_weights
 from bertlab.models.features import FeatureSource
+from bertlab.run_files.folder import RunFolder
+from bertlab.run_files.weight_files import read_weights
 from bertlab.tasks.rows import read_text
-from bertlab.training.run_folder import RunFolder
 from bertlab.yaml_files import read_yaml
 
 MUCH = 10**12

@@ -36,11 +36,11 @@ from bertlab.groups import default_choices, default_values, description
 from bertlab.interop.pretrained import load_pretrained
 from bertlab.overrides import prepare_overrides
 from bertlab.resources import conf_folder, sweeps_folder
+from bertlab.run_files.folder import RunFolder
 from bertlab.schemas import PRETRAIN
 from bertlab.task_config import ColumnsConfig, TaskConfig
 from bertlab.tasks.load import load_files
 from bertlab.tasks.scoring import predictions_with_gold, read_null, scored
-from bertlab.training.run_folder import RunFolder
 
 LARGEST_SENTENCE = 20_000  # characters: it may quote a value, and no file
 

@@ -12,9 +12,9 @@ from bertlab.ablation.grid import load_grid
 from bertlab.arguments import Arguments
 from bertlab.composition import compose, compose_all
 from bertlab.errors import UserError
-from bertlab.interop.weight_files import read_weights
+from bertlab.run_files.folder import RunFolder
+from bertlab.run_files.weight_files import read_weights
 from bertlab.schemas import FINETUNE, PRETRAIN
-from bertlab.training.run_folder import RunFolder
 from bertlab.yaml_files import refuse_code
 
 PACKAGE = Path(bertlab.__file__).parent

@@ -11,10 +11,10 @@ from bertlab.ablation.manifest import read_manifest
 from bertlab.ablation.records import read_record, record_path, write_record
 from bertlab.errors import UserError
 from bertlab.files import is_plain_name
-from bertlab.interop.weight_files import read_folder_weights
+from bertlab.run_files import parted_rows
+from bertlab.run_files.weight_files import read_folder_weights
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.submission import write_submission
-from bertlab.training import parted
 
 OUTSIDE = ["../evil", "/tmp/evil", "a/../../evil", "..", ".", "", "a\0b"]
 
@@ -45,7 +45,7 @@ def test_an_index_of_weights_names_files_beside_it(name: object, tmp_path: Path)
 
 @pytest.mark.parametrize("name", [*OUTSIDE, "part-1-0-of-1-0123456789abcdef.safetensors/../../x"])
 def test_a_state_names_parts_beside_it(name: str, tmp_path: Path) -> None:
-    assert not parted.are_whole(tmp_path, [name])
+    assert not parted_rows.are_whole(tmp_path, [name])
 
 
 def test_a_record_leads_to_no_folder_outside_of_the_runs(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from bertlab.training import checkpoints
+from bertlab.run_files import states
 from bertlab.training.bookkeeping import Bookkeeping
 
 
@@ -47,9 +47,9 @@ def weights_held_after_a_stop(step: int, run: Callable[[], object], monkeypatch:
             run()
     loaded: list[weakref.ref[Tensor]] = []
     held: list[int] = []
-    load, count = checkpoints.load_newest, Bookkeeping._log
+    load, count = states.load_newest, Bookkeeping._log
 
-    def loading(*arguments: Any, **options: Any) -> checkpoints.State | None:
+    def loading(*arguments: Any, **options: Any) -> states.State | None:
         state = load(*arguments, **options)
         assert state is not None
         loaded.extend(weakref.ref(tensor) for tensor in state["weights"].values())
@@ -60,7 +60,7 @@ def weights_held_after_a_stop(step: int, run: Callable[[], object], monkeypatch:
         held.append(sum(each() is not None for each in loaded))
         count(self, *arguments)
 
-    monkeypatch.setattr(checkpoints, "load_newest", loading)
+    monkeypatch.setattr(states, "load_newest", loading)
     monkeypatch.setattr(Bookkeeping, "_log", counting)
     run()
     return held

@@ -16,8 +16,8 @@ from bertlab.files import write_json
 from bertlab.finetune_config import FinetuneConfig, TuningConfig
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
+from bertlab.run_files.weight_files import write_weights
 from bertlab.task_config import ColumnsConfig, TaskConfig
-from bertlab.training.checkpoints import write_weights
 
 GOOD, BAD, PLAIN = (
     ["fine", "lovely", "bright"],

@@ -8,8 +8,9 @@ import torch
 from safetensors.torch import load_file
 
 from bertlab.errors import UserError
-from bertlab.training import checkpoints
-from bertlab.training.checkpoints import keep_newest, load_newest, save_state, save_weights
+from bertlab.run_files import states
+from bertlab.run_files.states import keep_newest, load_newest
+from bertlab.training.checkpoints import save_state, save_weights
 
 
 def state(step: int) -> dict[str, object]:
@@ -97,7 +98,7 @@ def test_a_state_that_another_process_puts_aside_meanwhile_is_passed_over(
     save_state(tmp_path, 1, state(1))
     newest = save_state(tmp_path, 2, state(2))
     assert newest is not None
-    name, where = {"hashed": ("_is_whole", checkpoints), "read": ("load", torch)}[moment]
+    name, where = {"hashed": ("_is_whole", states), "read": ("load", torch)}[moment]
     honest = getattr(where, name)
 
     def late(path: Path, **options: Any) -> Any:
@@ -113,7 +114,7 @@ def test_a_state_that_another_process_puts_aside_meanwhile_is_passed_over(
 
 def test_another_version_s_state_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     save_state(tmp_path, 5, state(5))
-    monkeypatch.setattr(checkpoints, "FORMAT", checkpoints.FORMAT + 1)
+    monkeypatch.setattr(states, "FORMAT", states.FORMAT + 1)
     with pytest.raises(UserError, match="another version"):
         load_newest(tmp_path, pytest.fail)
 

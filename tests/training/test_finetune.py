@@ -17,16 +17,17 @@ from safetensors.torch import load_file
 
 from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.finetune_config import FinetuneConfig
+from bertlab.interop.finetuned import load_finetuned
+from bertlab.run_files.folder import RunFolder
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.predictions import evaluated_fingerprint, read_predictions
 from bertlab.training import finetune_result
 from bertlab.training.finetune import finetune, prepare_ingredients
 from bertlab.training.finetune_data import TaskSteps, inputs_of, read_task
-from bertlab.training.finetune_model import build_task_model, load_finetuned
+from bertlab.training.finetune_model import build_task_model
 from bertlab.training.metrics import read_rows
 from bertlab.training.predicting import Split, judge
 from bertlab.training.ranks import Ranks
-from bertlab.training.run_folder import RunFolder
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,7 @@ from bertlab.data.store import SourceRange
 from bertlab.errors import UserError
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
+from bertlab.run_files.folder import RunFolder
 from bertlab.training.identity import (
     begun_or_new,
     canonical,
@@ -22,7 +23,6 @@ from bertlab.training.identity import (
     run_folder_of,
     write_identity,
 )
-from bertlab.training.run_folder import RunFolder
 
 
 @dataclass

@@ -19,10 +19,10 @@ from bertlab.data.schedule import plan_training
 from bertlab.data.store import TokenStore
 from bertlab.errors import UserError
 from bertlab.objectives import objective_of
+from bertlab.run_files.folder import RunFolder
 from bertlab.training.evaluate import evaluate
 from bertlab.training.other_text import is_other_text
 from bertlab.training.pretrain import pretrain
-from bertlab.training.run_folder import RunFolder
 
 TEXT = "Kola maru kola. Teni bado.\nMaru teni kola, bado maru.\n"
 

@@ -26,13 +26,14 @@ from bertlab.data.schedule import plan_training
 from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.models.bert import Bert
 from bertlab.objectives import objective_of
-from bertlab.training import checkpoints, wandb_mirror
+from bertlab.run_files import weight_files
+from bertlab.run_files.folder import RunFolder, find_checkpoint, find_run
+from bertlab.training import wandb_mirror
 from bertlab.training.bookkeeping import Bookkeeping
 from bertlab.training.evaluate import evaluate, load_model
 from bertlab.training.loader import StageLoader
 from bertlab.training.metrics import Row, read_rows
 from bertlab.training.pretrain import _build_model, prepare_ingredients, pretrain
-from bertlab.training.run_folder import RunFolder, find_checkpoint, find_run
 
 
 def held_out_batches(config: PretrainConfig, length: int) -> list[Batch]:
@@ -225,7 +226,7 @@ def test_a_run_that_was_stopped_before_its_result_is_finished_everywhere(
 
     config = make_config(**{"budget.steps": 2})
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints, "write_weights", full)
+        patch.setattr(weight_files, "write_weights", full)
         with pytest.raises(OSError, match="No space"):
             pretrain(config)
     (folder,) = map(RunFolder, Path(config.paths.runs).iterdir())

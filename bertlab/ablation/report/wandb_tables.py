@@ -25,8 +25,8 @@ from bertlab.data.cache import cache_folder
 from bertlab.data.store import MANIFEST, fingerprint_of
 from bertlab.errors import UserError
 from bertlab.files import write_json
+from bertlab.run_files.folder import RunFolder
 from bertlab.training.progress import say
-from bertlab.training.run_folder import RunFolder
 from bertlab.training.wandb_mirror import START_SECONDS, WandbMirror, mode
 
 REPORT_JOB = "report"

@@ -1,25 +1,44 @@
-"""Reading a folder's weights: safetensors, or a PyTorch file of which nothing but tensors is accepted; whole or in shards."""
+"""Files of weights: those of runs are written here; read are safetensors and PyTorch files with nothing but tensors, whole or in shards."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
+from safetensors.torch import save as serialised
 from torch import Tensor
 
 from bertlab.errors import UserError
-from bertlab.files import is_plain_name
-from bertlab.training.checkpoints import WEIGHTS_HASH, hash_of_weights
+from bertlab.files import is_plain_name, write_atomically
+
+_HASH = "sha256"  # in the metadata of a file that a run has written
 
 # In the order of preference. An index names the files that hold each weight.
 _WHOLE, _INDEXED = ("model.safetensors", "pytorch_model.bin"), ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 _OTHERS = {"tf_model.h5": "TensorFlow", "flax_model.msgpack": "Flax", "bert_model.ckpt.index": "TensorFlow", "model.onnx": "ONNX"}
+
+
+def write_weights(path: Path, weights: dict[str, Tensor]) -> None:
+    """Write a safetensors file atomically, with a hash of its tensors; its bytes depend on the weights alone."""
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
+    write_atomically(path, serialised(plain, metadata={_HASH: _hash_of(plain)}))
+
+
+def _hash_of(weights: Mapping[str, Tensor]) -> str:
+    """A hash of names, types, shapes and numbers, of tensors that are contiguous and on the CPU."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)} ".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def read_folder_weights(folder: Path) -> dict[str, Tensor]:
@@ -68,9 +87,9 @@ def read_weights(path: Path) -> dict[str, Tensor]:
 def _read_safetensors(path: Path) -> dict[str, Tensor]:
     """A file that says what its tensors are hashed to, as those of runs do, is checked; the format itself has no such thing."""
     with safe_open(path, framework="pt") as file:
-        expected = (file.metadata() or {}).get(WEIGHTS_HASH)
+        expected = (file.metadata() or {}).get(_HASH)
     weights = load_file(path)
-    if expected is not None and hash_of_weights(weights) != expected:
+    if expected is not None and _hash_of(weights) != expected:
         raise UserError(
             f"{path} is damaged: it does not hold the weights that were written to it. Take a copy, or train or export it anew."
         )

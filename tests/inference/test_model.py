@@ -16,9 +16,9 @@ from written_runs import MakeRun
 import bertlab
 from bertlab.data.tokenizer import Vocabulary
 from bertlab.errors import UserError
+from bertlab.inference.incremental import Reader
+from bertlab.inference.model import Model
 from bertlab.interop.exporting import export
-from bertlab.interop.incremental import Reader
-from bertlab.interop.model import Model
 
 CAUSAL: list[dict[str, Any]] = [
     {},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from bertlab.errors import UserError
-from bertlab.training.run_folder import find_run
+from bertlab.run_files.folder import find_run
 
 _OWN = ("config.yaml", "architecture.json")
 _HUGGING_FACE = ("config.json", "bert_config.json")  # the second as Google's releases have it

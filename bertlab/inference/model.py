@@ -13,7 +13,7 @@ from torch import Tensor
 from bertlab.counting import counted
 from bertlab.data.batches import Batch
 from bertlab.errors import UserError
-from bertlab.interop.incremental import Reader
+from bertlab.inference.incremental import Reader
 from bertlab.interop.pretrained import Pretrained, load_pretrained
 from bertlab.models.pooling import pool
 from bertlab.models.task_checks import layers_of

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from bertlab.errors import UserError
-from bertlab.interop.locating import located
+from bertlab.run_files.locating import located
 
 
 def make_runs(runs: Path, *names: str) -> None:

@@ -11,7 +11,7 @@ from pytorch_lightning.plugins.environments import SLURMEnvironment
 
 from bertlab.config import TrainerConfig
 from bertlab.errors import UserError
-from bertlab.training.launched import (
+from bertlab.launched import (
     cpus_of_task,
     first_node,
     main_address,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from bertlab.training.parted import Rows, are_whole, delete_parts, in_memory, put_back, write_part
+from bertlab.run_files.parted_rows import Rows, are_whole, delete_parts, in_memory, put_back, write_part
 
 
 def written(folder: Path, whole: Tensor, sizes: list[int], step: int = 7) -> tuple[Rows, list[str]]:
