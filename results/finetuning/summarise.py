@@ -50,7 +50,7 @@ def table(results: list[dict[str, Any]]) -> str:
             one = f"{100 * of_task[0]['baseline'][of_task[0]['split']][of_task[0]['metric']]:.1f}"
             row = [task, of_task[0]["metric"], one, *(cell(cells[task, model], most) for model in models)]
             lines.append("| " + " | ".join(row) + " |")
-    return "\n".join([*lines, "", f"Runs a cell: {most}, where a cell does not say otherwise."])
+    return "\n".join([*lines, "", f"Runs per cell: {most}, unless a cell says otherwise."])
 
 
 def main() -> None:
