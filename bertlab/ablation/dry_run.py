@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from bertlab.ablation.estimate import Estimate, estimate
-from bertlab.ablation.graph import PRETRAIN, Node, Plan, TablePlan
+from bertlab.ablation.graph import PRETRAINING, Node, Plan, TablePlan
 from bertlab.counting import counted
 
 _WIDTH = 150  # where the output is no terminal
@@ -56,7 +56,7 @@ def _runs(plan: Plan, known: Estimate) -> Table:
         color = {"done": "green", "failed before": "red"}.get(state, "")
         table.add_row(
             str(number),
-            escape(f"{'pre-train' if node.kind == PRETRAIN else 'fine-tune'} {node.label}"),
+            escape(f"{'pre-train' if node.kind == PRETRAINING else 'fine-tune'} {node.label}"),
             escape(_wanted_by(node)),
             f"[{color}]{state}[/]" if color else state,
             in_short(node.positions),
@@ -75,7 +75,7 @@ def _wanted_by(node: Node) -> str:
 def _totals(plan: Plan, known: Estimate) -> Iterable[str]:
     left = known.left(plan)
     failed = sum(known.state(key) == "failed before" for key in plan.nodes)
-    pretrainings = sum(node.kind == PRETRAIN for node in plan.nodes.values())
+    pretrainings = sum(node.kind == PRETRAINING for node in plan.nodes.values())
     again = f" ({failed} of them failed before)" if failed else ""
     kinds = f"{counted(pretrainings, 'pre-training')} and {counted(len(plan.nodes) - pretrainings, 'fine-tuning')}"
     yield f"{counted(len(plan.nodes), 'run')}: {kinds}; {len(plan.nodes) - len(left)} done, {len(left)} to do{again}."

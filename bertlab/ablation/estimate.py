@@ -17,14 +17,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan, Record
+from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node, Plan, Record
 from bertlab.ablation.records import read_record
 from bertlab.ablation.words import key_of_word
 from bertlab.models.architecture import Architecture
 from bertlab.models.size import flops_per_token
 
 START_SECONDS = 10.0  # of a process: imports, data, the last evaluation, the result
-_UTILISATION = {PRETRAIN: 0.30, FINETUNE: 0.15}  # of the processor's peak
+_UTILISATION = {PRETRAINING: 0.30, FINETUNING: 0.15}  # of the processor's peak
 _MOST_RUNS = 100  # whose results are read
 _TYPICAL_LENGTH = 50  # tokens of a sequence in fine-tuning, for its FLOPs
 
@@ -72,7 +72,7 @@ class _Rates:
         for node, _ in timed:
             alike = [seconds for other, seconds in timed if (other.kind, other.flops) == (node.kind, node.flops)]
             self._alike[node.kind, node.flops] = median(alike)
-        for kind in (PRETRAIN, FINETUNE):
+        for kind in (PRETRAINING, FINETUNING):
             rates = [
                 node.flops / max(seconds - START_SECONDS, 0.1 * seconds) for node, seconds in timed if node.kind == kind and node.flops > 0
             ]
@@ -138,7 +138,7 @@ def _flops(result: Mapping[str, Any], kind: str) -> float:
     """Of a finished run, counted as in a plan."""
     identity = result["identity"]
     architecture = Architecture.from_dict(identity["architecture"])
-    if kind == FINETUNE:
+    if kind == FINETUNING:
         return flops_per_token(architecture, _TYPICAL_LENGTH, 0.0) * float(result["tokens"])
     predicted = 1.0 if identity["masking"] is None else float(identity["masking"]["rate"])
     if identity["budget"]["steps"] is None:

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 
-from bertlab.ablation.graph import PRETRAIN
+from bertlab.ablation.graph import PRETRAINING
 from bertlab.training.memory import RAN_OUT, SIGNS
 
 MOST_LINES = 8
@@ -58,7 +58,7 @@ def exit_in_words(code: int) -> str:
 
 
 def _what_to_lower(kind: str) -> str:
-    micro, batch = ("batch.micro", "batch.sequences") if kind == PRETRAIN else ("tuning.micro", "tuning.batch")
+    micro, batch = ("batch.micro", "batch.sequences") if kind == PRETRAINING else ("tuning.micro", "tuning.batch")
     first = "give jobs more of it (launcher.memory)" if "SLURM_JOB_ID" in os.environ else "run fewer at once (--jobs)"
     return f"{first}, or set {micro} to a part of {batch}"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from bertlab.ablation.grid import Grid
 
-PRETRAIN, FINETUNE = "pretrain", "finetune"
+PRETRAINING, FINETUNING = "pretrain", "finetune"
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Node:
     """One run, whoever wants it."""
 
     key: str  # 16 hexadecimal digits: a hash of everything that the run means; the same run of two tables is one node
-    kind: str  # PRETRAIN | FINETUNE
+    kind: str  # PRETRAINING | FINETUNING
     overrides: tuple[str, ...]  # words of the verb, complete but for checkpoint, logger, paths and what concerns the machine
     seed: int
     source: str | None = None  # of a fine-tuning, and of a pretraining that goes on from another: the key of that pretraining

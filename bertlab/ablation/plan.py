@@ -14,9 +14,7 @@ from typing import Any
 from bertlab.ablation.composer import Composer
 from bertlab.ablation.costs import Cost, finetuning_cost, pretraining_cost
 from bertlab.ablation.fairness import BUDGETS, allotted, in_words
-from bertlab.ablation.graph import FINETUNE as FINETUNING
-from bertlab.ablation.graph import PRETRAIN as PRETRAINING
-from bertlab.ablation.graph import CellPlan, Node, Plan, TablePlan
+from bertlab.ablation.graph import FINETUNING, PRETRAINING, CellPlan, Node, Plan, TablePlan
 from bertlab.ablation.grid import RANDOM, RANDOM_CAUSAL, Column, Grid, Row, Seeds
 from bertlab.ablation.meaning import Meanings, architecture_of, key_of, shape_of
 from bertlab.ablation.measures import measures_of
@@ -107,7 +105,7 @@ class _Planner:
         self.composer = Composer(settings.config_dir)
         self.meanings = Meanings()
         self.drafts: dict[str, _Draft] = {}
-        self.naive = [0, 0.0]  # runs, FLOPs
+        self.naive_runs, self.naive_flops = 0, 0.0
 
     def plan(self) -> Plan:
         tables = [self.table(grid) for grid in self.grids]
@@ -123,8 +121,8 @@ class _Planner:
         return Plan(
             nodes={key: self.finished(draft) for key, draft in self.drafts.items()},
             cells={table.grid.name: self.cells(table) for table in tables},
-            naive_runs=int(self.naive[0]),
-            naive_flops=self.naive[1],
+            naive_runs=self.naive_runs,
+            naive_flops=self.naive_flops,
             tables={table.grid.name: self.table_plan(table) for table in tables},
         )
 
@@ -349,8 +347,8 @@ class _Planner:
 
     def count(self, node: Node) -> None:
         """A run as it would be if nothing were shared."""
-        self.naive[0] += 1
-        self.naive[1] += node.flops
+        self.naive_runs += 1
+        self.naive_flops += node.flops
 
     def points(self, table: _Table, row: _Row) -> list[tuple[float | None, int | None]]:
         """The points of a row's curve with their steps; one without either where there is no curve."""

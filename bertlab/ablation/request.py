@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bertlab.ablation.fairness import BUDGETS
-from bertlab.ablation.graph import FINETUNE as FINETUNING
-from bertlab.ablation.graph import PRETRAIN as PRETRAINING
+from bertlab.ablation.graph import FINETUNING, PRETRAINING
 from bertlab.ablation.plan import Settings
 from bertlab.ablation.words import key_of_word, section_of
 from bertlab.arguments import SentenceParser, refuse_twice

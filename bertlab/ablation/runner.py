@@ -32,7 +32,7 @@ from typing import Protocol
 
 from bertlab.ablation.executor import BUSY, Assignment
 from bertlab.ablation.failures import reason_of
-from bertlab.ablation.graph import FINETUNE, Node, Record
+from bertlab.ablation.graph import FINETUNING, Node, Record
 from bertlab.ablation.locking import NodeLock
 from bertlab.ablation.records import read_record, record_path, write_record
 from bertlab.ablation.run_progress import tail
@@ -61,7 +61,7 @@ def command_of(assignment: Assignment) -> list[str]:
         UserError: what it starts from is not there.
     """
     node, runs = assignment.node, assignment.runs
-    source = [] if node.source is None else [override("checkpoint" if node.kind == FINETUNE else "init", _source(node, runs))]
+    source = [] if node.source is None else [override("checkpoint" if node.kind == FINETUNING else "init", _source(node, runs))]
     words = [*node.overrides, *source, override("paths.runs", str(runs)), *assignment.words]
     return [*assignment.program, node.kind, *{word.lstrip("+").partition("=")[0]: word for word in words}.values()]  # of a key the last
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from bertlab.ablation.example_sums import ExampleSums
 
-PRETRAINING, FINETUNING, EXAMPLES = "pretraining seeds", "fine-tuning seeds", "examples"
+PRETRAINING_SEEDS, FINETUNING_SEEDS, EXAMPLES = "pretraining seeds", "fine-tuning seeds", "examples"
 _TOLERANCE = 1e-6
 
 
@@ -42,7 +42,7 @@ class Run:
 class Units:
     """The independent repetitions of a row: for each, its seed and which runs belong to it."""
 
-    level: str  # PRETRAINING or FINETUNING: what differs between units
+    level: str  # PRETRAINING_SEEDS or FINETUNING_SEEDS: what differs between units
     seeds: tuple[int | None, ...]
     runs: tuple[tuple[Run, ...], ...]  # one tuple a unit, none empty
 
@@ -64,9 +64,9 @@ class Units:
         if len(self) < 2:
             return ()
         varied = {run.finetuning_seed for runs in self.runs for run in runs}
-        if self.level == FINETUNING:
-            return (FINETUNING,)
-        return (PRETRAINING, FINETUNING) if len(varied) > 1 else (PRETRAINING,)
+        if self.level == FINETUNING_SEEDS:
+            return (FINETUNING_SEEDS,)
+        return (PRETRAINING_SEEDS, FINETUNING_SEEDS) if len(varied) > 1 else (PRETRAINING_SEEDS,)
 
 
 def units_of(runs: Sequence[Run]) -> Units:
@@ -78,11 +78,11 @@ def units_of(runs: Sequence[Run]) -> Units:
     seeds = [(run.pretraining_seed, run.finetuning_seed) for run in runs]
     if len(set(seeds)) < len(seeds):
         raise ValueError(f"a cell has two runs with the same pretraining and fine-tuning seed: {sorted(seeds, key=str)}")
-    level = PRETRAINING if len({run.pretraining_seed for run in runs}) > 1 or _nothing_tuned(runs) else FINETUNING
+    level = PRETRAINING_SEEDS if len({run.pretraining_seed for run in runs}) > 1 or _nothing_tuned(runs) else FINETUNING_SEEDS
     groups: dict[int | None, list[Run]] = {}
     for run in runs:
         if not run.failed:
-            groups.setdefault(run.pretraining_seed if level == PRETRAINING else run.finetuning_seed, []).append(run)
+            groups.setdefault(run.pretraining_seed if level == PRETRAINING_SEEDS else run.finetuning_seed, []).append(run)
     order = sorted(groups, key=lambda seed: (seed is None, seed or 0))
     return Units(level, tuple(order), tuple(tuple(groups[seed]) for seed in order))
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bertlab.ablation.executor import Task
 from bertlab.ablation.failures import exit_in_words
-from bertlab.ablation.graph import PRETRAIN, Node, Plan
+from bertlab.ablation.graph import PRETRAINING, Node, Plan
 from bertlab.ablation.records import read_record
 from bertlab.cluster import queue, submission
 from bertlab.cluster.follow import QUEUE_SECONDS
@@ -225,7 +225,7 @@ def stages(nodes: Iterable[Node]) -> list[list[Node]]:
         while source is not None:
             depth, source = depth + 1, given.get(source.source or "")
         found.setdefault((depth, node.kind), []).append(node)
-    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] != PRETRAIN))]
+    return [found[key] for key in sorted(found, key=lambda key: (key[0], key[1] != PRETRAINING))]
 
 
 def arrays(nodes: Iterable[Node], resources: Callable[[Node], Resources], most: int) -> list[list[Node]]:
@@ -244,4 +244,4 @@ def arrays(nodes: Iterable[Node], resources: Callable[[Node], Resources], most: 
 
 def counted_runs(number: int, kind: str) -> str:
     """``12 pre-trainings``."""
-    return f"{number} {'pre-training' if kind == PRETRAIN else 'fine-tuning'}{'' if number == 1 else 's'}"
+    return f"{number} {'pre-training' if kind == PRETRAINING else 'fine-tuning'}{'' if number == 1 else 's'}"

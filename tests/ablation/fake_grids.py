@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bertlab.ablation.execute import Options, Outcome, execute
 from bertlab.ablation.executor import Executor
-from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan
+from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node, Plan
 from bertlab.ablation.live_view import LogView
 from bertlab.ablation.local_executor import LocalExecutor
 
@@ -22,11 +22,11 @@ PROGRAM = (sys.executable, str(HERE / "fake_bertlab.py"))
 
 
 def pretraining(name: str, *words: str, source: str | None = None) -> Node:
-    return Node(name, PRETRAIN, (f"name={name}", *words), 1, source, flops=1e9)
+    return Node(name, PRETRAINING, (f"name={name}", *words), 1, source, flops=1e9)
 
 
 def finetuning(name: str, source: str, *words: str, step: int | None = None) -> Node:
-    return Node(name, FINETUNE, (f"name={name}", *words), 1, source, step, flops=1e8, wanted_by=(f"table: {name}",))
+    return Node(name, FINETUNING, (f"name={name}", *words), 1, source, step, flops=1e8, wanted_by=(f"table: {name}",))
 
 
 def plan_of(*nodes: Node) -> Plan:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from bertlab.ablation.graph import FINETUNE, PRETRAIN, CellPlan, Node, Record
+from bertlab.ablation.graph import FINETUNING, PRETRAINING, CellPlan, Node, Record
 from bertlab.ablation.grid import Column, Grid, Row, Seeds
 from bertlab.ablation.manifest import Made, Manifest, write_manifest
 from bertlab.ablation.records import write_record
@@ -89,7 +89,7 @@ class FakeTable:
             elif key not in leave:
                 folder = self.runs / f"{node.kind}-fake-{key}"
                 folder.mkdir(parents=True, exist_ok=True)
-                (self._pretrain if node.kind == PRETRAIN else self._finetune)(node, folder)
+                (self._pretrain if node.kind == PRETRAINING else self._finetune)(node, folder)
                 write_record(self.runs, Record(key, "done", str(folder), seconds=60.0))
         return manifest
 
@@ -102,7 +102,7 @@ class FakeTable:
     def _plan_row(self, row: Row, seed: int) -> None:
         source = f"p-{'bert-1' if row.random else f'{row.name}-{seed}'}"
         if not row.random:
-            self._node(Node(source, PRETRAIN, (*row.pretrain, f"seed={seed}"), seed, flops=1e12, label=f"{row.name}, seed {seed}"))
+            self._node(Node(source, PRETRAINING, (*row.pretrain, f"seed={seed}"), seed, flops=1e12, label=f"{row.name}, seed {seed}"))
         for column in self.columns.values():
             if column.held_out is not None:
                 if not row.random:
@@ -113,7 +113,7 @@ class FakeTable:
                 step = None if point is None or point == 1 else round(point * STEPS)
                 words = (f"task={column.task}", *(["weights=random"] if row.random else []), f"seed={seed}")
                 label = f"{column.name} of {row.name}, seed {seed}"
-                self._node(Node(key, FINETUNE, words, seed, source, step, flops=1e10, label=label))
+                self._node(Node(key, FINETUNING, words, seed, source, step, flops=1e10, label=label))
                 self.cells.setdefault((row.name, column.name, point), []).append(key)
 
     def _node(self, node: Node) -> None:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from bertlab.ablation.comparison import Comparison, compare, resample_column
 from bertlab.ablation.example_sums import ExampleSums, mean
-from bertlab.ablation.runs import EXAMPLES, FINETUNING, PRETRAINING, Run, pair, summarise, units_of
+from bertlab.ablation.runs import EXAMPLES, FINETUNING_SEEDS, PRETRAINING_SEEDS, Run, pair, summarise, units_of
 from bertlab.ablation.synthetic import SyntheticColumn, synthetic_column
 
 
@@ -28,7 +28,7 @@ def test_seeds_that_pair_give_the_paired_t_test() -> None:
     expected = stats.ttest_rel(row, baseline)
     assert found.paired
     assert found.units == (4, 4)
-    assert found.covers == (PRETRAINING, FINETUNING)
+    assert found.covers == (PRETRAINING_SEEDS, FINETUNING_SEEDS)
     assert found.p_value == pytest.approx(expected.pvalue, rel=1e-6)
     assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval()), rel=1e-5)
     assert found.permutation is not None
@@ -60,14 +60,14 @@ def test_fine_tunings_of_one_pretraining_are_no_repetitions() -> None:
 
 def test_what_the_interval_covers_is_what_was_varied() -> None:
     both = [Run(p, f, 0.5 + 0.01 * p + 0.02 * f) for p in range(2) for f in range(2)]
-    assert units_of(both).covers == (PRETRAINING, FINETUNING)
-    assert units_of([Run(p, 7, 0.5 + 0.01 * p) for p in range(3)]).covers == (PRETRAINING,)
-    assert units_of([Run(1, f, 0.5 + 0.01 * f) for f in range(3)]).covers == (FINETUNING,)
-    assert units_of([Run(None, f, 0.5 + 0.01 * f) for f in range(3)]).covers == (FINETUNING,)
-    assert units_of([Run(p, None, 0.5 + 0.01 * p) for p in range(3)]).covers == (PRETRAINING,)
+    assert units_of(both).covers == (PRETRAINING_SEEDS, FINETUNING_SEEDS)
+    assert units_of([Run(p, 7, 0.5 + 0.01 * p) for p in range(3)]).covers == (PRETRAINING_SEEDS,)
+    assert units_of([Run(1, f, 0.5 + 0.01 * f) for f in range(3)]).covers == (FINETUNING_SEEDS,)
+    assert units_of([Run(None, f, 0.5 + 0.01 * f) for f in range(3)]).covers == (FINETUNING_SEEDS,)
+    assert units_of([Run(p, None, 0.5 + 0.01 * p) for p in range(3)]).covers == (PRETRAINING_SEEDS,)
     assert units_of([Run(1, 1, 0.5)]).covers == ()
     mixed = compared(both, [Run(1, f, 0.4 + 0.01 * f) for f in range(3)])
-    assert mixed.covers == (FINETUNING,)
+    assert mixed.covers == (FINETUNING_SEEDS,)
     assert any("single pretraining" in note for note in mixed.notes)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from bertlab.ablation.execute import execute
 from bertlab.ablation.executor import Assignment, Task
-from bertlab.ablation.graph import FINETUNE, Node
+from bertlab.ablation.graph import FINETUNING, Node
 from bertlab.ablation.live_view import LogView
 from bertlab.ablation.local_executor import LocalExecutor
 from bertlab.ablation.locking import NodeLock, is_locked
@@ -134,7 +134,7 @@ def test_the_source_is_not_in_the_plan(tmp_path: Path) -> None:
 def test_a_command_in_hydras_grammar(tmp_path: Path) -> None:
     runs = tmp_path / 'it\'s "a", b\\'
     assert carry_out(plan_of(pretraining("a")), runs).done
-    assignment = Assignment(Node("k", FINETUNE, ("task=mnli",), 1, "a"), runs, ("logger=none",), PROGRAM, 1.0)
+    assignment = Assignment(Node("k", FINETUNING, ("task=mnli",), 1, "a"), runs, ("logger=none",), PROGRAM, 1.0)
     assert Assignment.from_json(assignment.to_json()) == assignment
     command = command_of(assignment)
     assert command[:4] == [*PROGRAM, "finetune", "task=mnli"]

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from bertlab.ablation.failures import last_words, reason_of
-from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node
+from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node
 from bertlab.ablation.live_view import LiveView, LogView, summary
 from bertlab.ablation.local_executor import local_executor, visible_gpus
 from bertlab.ablation.run_progress import Progress, read_progress
@@ -37,25 +37,25 @@ def test_the_sentence_of_a_mistake() -> None:
         "wandb: You can sync this run to the cloud\n"
     )
     assert last_words(log) == "The run runs/x failed at step 20:\nthe loss became nan. Lower optimizer.lr."
-    assert reason_of(1, log, PRETRAIN) == last_words(log)
+    assert reason_of(1, log, PRETRAINING) == last_words(log)
 
 
 def test_without_a_sentence_the_last_lines() -> None:
     log = "Tokenising: 3%, 1.0 MB/s, about 1 min left\n" + "".join(f"\x1b[31mline {number}\x1b[0m\r\n" for number in range(20))
     assert last_words(log).splitlines() == [f"line {number}" for number in range(12, 20)]
     assert last_words("") == ""
-    assert reason_of(3, "", PRETRAIN) == "It ended with exit code 3 and said nothing."
+    assert reason_of(3, "", PRETRAINING) == "It ended with exit code 3 and said nothing."
 
 
 def test_what_to_lower_when_memory_runs_out() -> None:
-    assert "tuning.micro" in reason_of(-signal.SIGKILL, "", FINETUNE)
-    assert "batch.micro" in reason_of(-signal.SIGKILL, "", PRETRAIN)
+    assert "tuning.micro" in reason_of(-signal.SIGKILL, "", FINETUNING)
+    assert "batch.micro" in reason_of(-signal.SIGKILL, "", PRETRAINING)
     said = "bertlab: stopped by OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
-    assert reason_of(1, said, FINETUNE).endswith(
+    assert reason_of(1, said, FINETUNING).endswith(
         "The memory ran out: run fewer at once (--jobs), or set tuning.micro to a part of tuning.batch."
     )
-    assert "bertlab" not in reason_of(143, "", PRETRAIN)
-    assert "SIGTERM" in reason_of(143, "", PRETRAIN)
+    assert "bertlab" not in reason_of(143, "", PRETRAINING)
+    assert "SIGTERM" in reason_of(143, "", PRETRAINING)
 
 
 # Progress

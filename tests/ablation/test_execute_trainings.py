@@ -11,14 +11,13 @@ import pytest
 from fake_grids import plan_of, processes_of, start_grid, wait_until
 
 from bertlab.ablation.execute import Options, execute
-from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan
+from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node, Plan
 from bertlab.ablation.live_view import LogView
 from bertlab.ablation.local_executor import LocalExecutor
 from bertlab.ablation.template import MODULES
 from bertlab.arguments import parse_arguments
 from bertlab.composition import compose
-from bertlab.schemas import FINETUNE as FINETUNING
-from bertlab.schemas import PRETRAIN as PRETRAINING
+from bertlab.schemas import FINETUNE, PRETRAIN
 
 STEPS = 200
 
@@ -41,9 +40,9 @@ def real_plan(corpus: Path) -> Plan:
     pretrain += ("checkpointing.keep_every=100", "checkpointing.every=10", "validation.sequences=16")
     finetune = ("task=sentence_order", "recipe=smoke", "task.max_length=32", "task.probe.corpus.kind=text")
     finetune += (*(f"task.probe.corpus.{word}" for word in text), "tuning.train_examples=40", "tuning.eval_examples=40")
-    nodes = [Node(kind, PRETRAIN, (f"objective={kind}", *pretrain), 1, flops=1e9) for kind in ("mlm", "ltr")]
-    nodes += [Node(f"{kind}-last", FINETUNE, finetune, 1, kind, flops=1e8) for kind in ("mlm", "ltr")]
-    nodes += [Node("mlm-middle", FINETUNE, (*finetune, "seed=2"), 2, "mlm", step=100, flops=1e8)]
+    nodes = [Node(kind, PRETRAINING, (f"objective={kind}", *pretrain), 1, flops=1e9) for kind in ("mlm", "ltr")]
+    nodes += [Node(f"{kind}-last", FINETUNING, finetune, 1, kind, flops=1e8) for kind in ("mlm", "ltr")]
+    nodes += [Node("mlm-middle", FINETUNING, (*finetune, "seed=2"), 2, "mlm", step=100, flops=1e8)]
     return plan_of(*nodes)
 
 
@@ -60,8 +59,8 @@ def steps_of(runs: Path) -> list[int]:
 
 def test_the_words_are_understood(tmp_path: Path) -> None:
     for node in real_plan(some_text(tmp_path / "corpus")).nodes.values():
-        words = [*node.overrides, *(["checkpoint=some"] if node.kind == FINETUNE else [])]
-        schema = PRETRAINING if node.kind == PRETRAIN else FINETUNING
+        words = [*node.overrides, *(["checkpoint=some"] if node.kind == FINETUNING else [])]
+        schema = PRETRAIN if node.kind == PRETRAINING else FINETUNE
         assert len(compose(schema, parse_arguments(words), None, lambda job: None)) == 1
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan
+from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node, Plan
 from bertlab.ablation.grid import Grid, load_grid
 from bertlab.ablation.meaning import Meanings
 from bertlab.ablation.plan import Settings, plan
@@ -87,12 +87,12 @@ class TestGraph:
 
     def test_fine_tunings_start_from_their_rows_pretraining(self, paper: Plan) -> None:
         for node in paper.nodes.values():
-            if node.kind == PRETRAIN:
+            if node.kind == PRETRAINING:
                 assert node.source is None
                 continue
             assert node.source is not None
             source = paper.nodes[node.source]
-            assert source.kind == PRETRAIN
+            assert source.kind == PRETRAINING
             assert source.seed == (1 if words(node, "weights") == ["random"] else node.seed)
 
     def test_the_reference_is_trained_once_for_all_tables(self, paper: Plan) -> None:
@@ -103,7 +103,7 @@ class TestGraph:
         reference = node_of(paper, *rows[0][:2], column).source
         assert node_of(paper, "figure5", "mlm", "continuation", 0.2).source == reference
         assert node_of(paper, "table6", "l2_h128_a2", "perplexity").key == reference
-        pretrainings = [node for node in paper.nodes.values() if node.kind == PRETRAIN]
+        pretrainings = [node for node in paper.nodes.values() if node.kind == PRETRAINING]
         assert len(pretrainings) == 2 * (3 + 2 + 5)  # bert, mlm, ltr; two more sizes; five more maskings
 
     def test_saved_runs_are_counted(self, paper: Plan) -> None:
@@ -147,7 +147,7 @@ class TestRandomRows:
 
     def test_a_table_of_pretrainings_alone_has_none(self, settings: Settings, tmp_path: Path) -> None:
         found = plan([written(tmp_path, columns={"p": {"held_out": "perplexity"}})], settings)
-        assert {node.kind for node in found.nodes.values()} == {PRETRAIN}
+        assert {node.kind for node in found.nodes.values()} == {PRETRAINING}
 
 
 class TestCurves:
@@ -514,14 +514,13 @@ def test_columns_of_other_scales_are_not_there(settings: Settings, tmp_path: Pat
 def test_fine_tunings_are_those_of_the_verb(paper: Plan) -> None:
     """The words are complete: with a checkpoint they are a command."""
     from bertlab.composition import compose_all
-    from bertlab.schemas import FINETUNE as FINETUNE_SCHEMA
-    from bertlab.schemas import PRETRAIN as PRETRAIN_SCHEMA
+    from bertlab.schemas import FINETUNE, PRETRAIN
 
     nodes = list(paper.nodes.values())
-    pretraining = next(node for node in nodes if node.kind == PRETRAIN)
-    finetuning = next(node for node in nodes if node.kind == FINETUNE)
-    (config,) = compose_all(PRETRAIN_SCHEMA, [pretraining.overrides])
+    pretraining = next(node for node in nodes if node.kind == PRETRAINING)
+    finetuning = next(node for node in nodes if node.kind == FINETUNING)
+    (config,) = compose_all(PRETRAIN, [pretraining.overrides])
     assert (config.seed, config.budget.steps, config.scale) == (1, 60, "smoke")
-    (finetune,) = compose_all(FINETUNE_SCHEMA, [[*finetuning.overrides, "checkpoint=x"]])
+    (finetune,) = compose_all(FINETUNE, [[*finetuning.overrides, "checkpoint=x"]])
     assert finetune.task.probe.corpus == config.corpus
     assert finetune.task.probe.tokenizer == config.tokenizer

@@ -9,7 +9,7 @@ import pytest
 from bertlab.ablation.costs import finetuning_cost, pretraining_cost
 from bertlab.ablation.estimate import START_SECONDS, estimate
 from bertlab.ablation.fairness import flops_of
-from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan, Record
+from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node, Plan, Record
 from bertlab.ablation.records import write_record
 from bertlab.config import BatchConfig, BudgetConfig, ModelConfig, PretrainConfig
 from bertlab.finetune_config import FeaturesConfig, FinetuneConfig, TuningConfig
@@ -17,8 +17,8 @@ from bertlab.models.architecture import Architecture
 from bertlab.models.size import flops_per_token
 from bertlab.task_config import ProbeConfig, TaskConfig
 
-PRETRAINED = Node("a" * 16, PRETRAIN, ("scale=smoke",), 1, positions=1e6, flops=1e12)
-TUNED = Node("b" * 16, FINETUNE, ("task=x",), 1, source="a" * 16, flops=2e11)
+PRETRAINED = Node("a" * 16, PRETRAINING, ("scale=smoke",), 1, positions=1e6, flops=1e12)
+TUNED = Node("b" * 16, FINETUNING, ("task=x",), 1, source="a" * 16, flops=2e11)
 
 
 def done(runs: Path, node: Node, seconds: float) -> None:

@@ -17,7 +17,7 @@ from slurm_cluster import SlurmCluster
 
 from bertlab.ablation.execute import Outcome, execute
 from bertlab.ablation.executor import Assignment, Task
-from bertlab.ablation.graph import FINETUNE, PRETRAIN, Node, Plan
+from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node, Plan
 from bertlab.ablation.live_view import LogView
 from bertlab.ablation.run_states import State
 from bertlab.ablation.slurm_executor import SlurmExecutor, SlurmTask, arrays, stages
@@ -206,13 +206,13 @@ def test_stages_are_what_can_be_one_array() -> None:
 def test_arrays_are_cut_where_resources_differ_and_at_the_largest_size() -> None:
     def asked(node: Node) -> Resources:
         trainer = TrainerConfig(devices=2 if node.key == "b" else 1)
-        return Resources.of(LauncherConfig(time="60" if node.kind == PRETRAIN else "10"), trainer, lambda partition: True)
+        return Resources.of(LauncherConfig(time="60" if node.kind == PRETRAINING else "10"), trainer, lambda partition: True)
 
     nodes = [pretraining(name) for name in "abcde"] + [finetuning("a1", "a")]
     found = arrays(nodes, asked, most=3)
     assert [[node.key for node in array] for array in found] == [["a", "c", "d"], ["e"], ["b"], ["a1"]]
     assert {asked(node).gpus for node in found[2]} == {2}
-    assert [array[0].kind for array in found] == [PRETRAIN] * 3 + [FINETUNE]
+    assert [array[0].kind for array in found] == [PRETRAINING] * 3 + [FINETUNING]
 
 
 if __name__ == "__main__":

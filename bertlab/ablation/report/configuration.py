@@ -9,10 +9,10 @@ from typing import Any
 import yaml
 
 from bertlab.ablation.collect import DONE, Collected, NodeState
-from bertlab.ablation.graph import FINETUNE, PRETRAIN
+from bertlab.ablation.graph import FINETUNING, PRETRAINING
 from bertlab.ablation.report.model import Setting
 
-_OF = {PRETRAIN: "pre-training", FINETUNE: "fine-tuning"}
+_OF = {PRETRAINING: "pre-training", FINETUNING: "fine-tuning"}
 _IRRELEVANT = ("seed", "checkpoint", "init", "paths", "logger", "trainer", "launcher", "checkpointing", "task")
 _STILL = ("trainer.precision",)  # of a section that is left out, what does change numbers
 
@@ -23,7 +23,7 @@ def settings_of(collected: Collected) -> tuple[tuple[Setting, ...], tuple[str, .
     Only rows with a run that is done, and whose configuration can be read, are told.
     """
     unread: dict[str, None] = {}
-    settings = tuple(setting for kind in (PRETRAIN, FINETUNE) for setting in _settings(collected, kind, unread))
+    settings = tuple(setting for kind in (PRETRAINING, FINETUNING) for setting in _settings(collected, kind, unread))
     return settings, tuple(unread)
 
 
@@ -42,7 +42,7 @@ def _configurations(collected: Collected, kind: str, unread: dict[str, None]) ->
     for (row, _, _), runs in collected.cells.items():
         for run in runs:
             state = _of_kind(collected, run.key, kind)
-            if row not in found and state is not None and not (kind == PRETRAIN and collected.manifest.grid.rows[row].random):
+            if row not in found and state is not None and not (kind == PRETRAINING and collected.manifest.grid.rows[row].random):
                 assert state.folder is not None
                 config = _read(state.folder.config)
                 if config is None:
@@ -66,7 +66,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _of_kind(collected: Collected, key: str, kind: str) -> NodeState | None:
     """The run itself, or for a pretraining the one that it starts from; None where that has no folder to look into."""
     state = collected.nodes[key]
-    if kind == PRETRAIN and state.node.kind == FINETUNE and state.node.source is not None:
+    if kind == PRETRAINING and state.node.kind == FINETUNING and state.node.source is not None:
         state = collected.nodes[state.node.source]
     ready = state.node.kind == kind and state.status == DONE and state.folder is not None and state.folder.config.is_file()
     return state if ready else None

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bertlab.ablation.collect import Collected, NodeState
-from bertlab.ablation.graph import FINETUNE
+from bertlab.ablation.graph import FINETUNING
 from bertlab.ablation.report.model import Cell, Curve, CurvePoint, LearningCurve, ReportColumn
 from bertlab.config import MaskingConfig
 from bertlab.models.architecture import Architecture
@@ -107,7 +107,7 @@ def _rows_of_pretrainings(collected: Collected) -> dict[str, str]:
             continue
         for run in runs:
             node = collected.nodes[run.key].node
-            key = node.source if node.kind == FINETUNE else node.key
+            key = node.source if node.kind == FINETUNING else node.key
             if key is not None:
                 found.setdefault(key, row)
     return found

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bertlab.ablation.collect import DONE
-from bertlab.ablation.graph import FINETUNE, PRETRAIN
+from bertlab.ablation.graph import FINETUNING, PRETRAINING
 from bertlab.ablation.report.markdown import markdown
 from bertlab.ablation.report.model import Report
 from bertlab.ablation.report.wandb_tables import REPORT_JOB, Mirrored
@@ -57,7 +57,7 @@ def build(report: Report, mirrored: Mirrored, folder: Path) -> Any:
     # By their ids: a run that another table's call has sent, or a call of its own, has that one's group and tags.
     sets = [
         wr.Runset(**place, name=label, filters=f"ID in {names}")
-        for kind, label in ((PRETRAIN, "Pre-trainings"), (FINETUNE, "Fine-tunings"))
+        for kind, label in ((PRETRAINING, "Pre-trainings"), (FINETUNING, "Fine-tunings"))
         if (names := [run.folder for run in report.provenance.runs if run.kind == kind and run.status == DONE])
     ]
     tables = [_wide(wr, wr.WeavePanelSummaryTable(table_name=name), place) for place, name in enumerate(("cells", "notes", "runs"))]

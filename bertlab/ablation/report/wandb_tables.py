@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from bertlab.ablation.collect import DONE, Collected, NodeState
-from bertlab.ablation.graph import PRETRAIN
+from bertlab.ablation.graph import PRETRAINING
 from bertlab.ablation.manifest import group_of
 from bertlab.ablation.report.model import Report
 from bertlab.ablation.report.words import cell_lines
@@ -138,7 +138,7 @@ def _throughput(folder: RunFolder) -> list[dict[str, Any]]:
 def _summary(state: NodeState) -> dict[str, Any]:
     """The final figures that a person would sort runs by."""
     result = state.result or {}
-    if state.node.kind == PRETRAIN:
+    if state.node.kind == PRETRAINING:
         return {
             f"final/{length}/{name}": value
             for length, figures in result.get("held_out", {}).items()
@@ -251,7 +251,7 @@ def _log_artifacts(run: Any, collected: Collected, cache: str | None) -> None:
 
     stores: set[str] = set()
     for state in collected.nodes.values():
-        if state.node.kind != PRETRAIN or state.folder is None or state.result is None:
+        if state.node.kind != PRETRAINING or state.folder is None or state.result is None:
             continue
         weights = wandb.Artifact(state.folder.name, type="model", metadata={"identity": state.result["identity"]})
         for path in (state.folder.weights, state.folder.tokenizer, state.folder.architecture, state.folder.config):
