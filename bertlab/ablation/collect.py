@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bertlab.ablation.comparable import Quantity
-from bertlab.ablation.example_sums import example_sums
+from bertlab.ablation.example_sums import ExampleSums, example_sums
 from bertlab.ablation.graph import CellPlan, Node
 from bertlab.ablation.grid import Column
 from bertlab.ablation.locking import is_locked
@@ -190,7 +190,6 @@ def _task_run(state: NodeState, column: Column, seeds: tuple[int | None, int | N
     if metric not in figures:
         raise UserError(f"its result has no {metric} of {split}")
     value = float(figures[metric])
-    degenerate = result["degenerate"]
     data = result["data"]
     # Runs of older versions tell what they were evaluated on only by all examples that they have read, of which they may have taken a part.
     read = f"{data['fingerprint']} {split} {data.get('examples', {}).get(split)}"
@@ -199,19 +198,24 @@ def _task_run(state: NodeState, column: Column, seeds: tuple[int | None, int | N
         remarks[f"{column.label}: {note}"] = None
     path = state.folder.predictions if split == result["split"] else state.folder.predictions_of(split)
     try:
-        run = Run(*seeds, value, degenerate is not None, example_sums(*_predicted(state.folder, path, metric)))
+        sums, degenerate = _of_predictions(state.folder, path, metric, value, result.get("baseline", {}).get(split, {}).get(metric))
+        run = Run(*seeds, value, degenerate is not None, sums)
     except (OSError, ValueError, KeyError, TypeError, UserError) as error:
         remarks[f"The predictions of {_name(state)} cannot be used ({error})."] = None
+        degenerate = result["degenerate"]
         run = Run(*seeds, value, degenerate is not None)
     return CellRun(state.node.key, DONE, *seeds, value, degenerate, run=run, quantity=quantity)
 
 
-def _predicted(folder: RunFolder, path: Path, metric: str) -> tuple[TaskConfig, str, list[Any], list[str]]:
-    """What ``example_sums`` takes."""
+def _of_predictions(folder: RunFolder, path: Path, metric: str, value: float, baseline: float | None) -> tuple[ExampleSums, str | None]:
+    """What each example adds to the metric, and why the run has learned nothing by it, if it has not."""
+    from bertlab.tasks.metrics import nothing_learned
     from bertlab.tasks.predictions import read_predictions
 
     described = json.loads(folder.task.read_text(encoding="utf-8"))
-    return from_plain(TaskConfig, described["task"]), metric, read_predictions(path), list(described["labels"])
+    task, predictions = from_plain(TaskConfig, described["task"]), read_predictions(path)
+    sums = example_sums(task, metric, predictions, list(described["labels"]))
+    return sums, nothing_learned(task, predictions, metric, value, baseline)
 
 
 def _held_out_run(state: NodeState, column: Column, seeds: tuple[int | None, int | None]) -> CellRun:

@@ -27,14 +27,13 @@ DRAWS = 2000
 
 @dataclass(frozen=True, eq=False)
 class Resamples:
-    """The metric of the runs of a column on the same resampled evaluation sets."""
+    """The metric of the runs of a column on resampled evaluation sets: the same ones for all that were evaluated on the same examples."""
 
-    column: dict[ExampleSums, int]
-    values: Floats  # (draws, runs)
+    values: dict[ExampleSums, Floats]  # (draws,)
 
     def of(self, units: Units) -> Floats:
         """The mean of each unit's runs, (draws, units)."""
-        found = [self.values[:, [self.column[run.sums] for run in runs if run.sums]].mean(axis=1) for runs in units.runs]
+        found = [np.mean([self.values[run.sums] for run in runs if run.sums], axis=0) for runs in units.runs]
         return np.stack(found, axis=1)
 
 
@@ -61,15 +60,18 @@ class Comparison:
 
 
 def resample_column(runs: Sequence[Run], *purpose: int | str, draws: int = DRAWS) -> Resamples | None:
-    """The resamples that comparisons within a column share; None where no run has predictions.
+    """The resamples that comparisons within a column share; None where no run has predictions."""
+    groups: dict[frozenset[str], list[ExampleSums]] = {}
+    for sums in dict.fromkeys(run.sums for run in runs if run.sums is not None and not run.failed):
+        groups.setdefault(frozenset(sums.ids), []).append(sums)
+    found = [(group, resampled(group, draws, *purpose)) for group in groups.values()]
+    values = {sums: drawn[:, place] for group, drawn in found for place, sums in enumerate(group)}
+    return Resamples(values) if values else None
 
-    Raises:
-        ValueError: if the runs were evaluated on different examples, or by different metrics.
-    """
-    sums = list(dict.fromkeys(run.sums for run in runs if run.sums is not None and not run.failed))
-    if not sums:
-        return None
-    return Resamples({one: number for number, one in enumerate(sums)}, resampled(sums, draws, *purpose))
+
+def same_examples(row: Sequence[Run], baseline: Sequence[Run]) -> bool:
+    """Whether all runs of both cells that have predictions were evaluated on the same examples."""
+    return len({frozenset(run.sums.ids) for run in (*row, *baseline) if run.sums is not None and not run.failed}) <= 1
 
 
 def compare(row: Sequence[Run], baseline: Sequence[Run], resamples: Resamples | None, *purpose: int | str) -> Comparison | None:
@@ -78,7 +80,7 @@ def compare(row: Sequence[Run], baseline: Sequence[Run], resamples: Resamples | 
     Args:
         row: the runs of a cell.
         baseline: those of the cell to compare with, in the same column.
-        resamples: of the column, with the runs of both.
+        resamples: of the column, with the runs of both, which were evaluated on the same examples.
         purpose: the parts of the random numbers' key (only permutation tests that cannot be enumerated draw any here).
     """
     pairing = pair(row, baseline)

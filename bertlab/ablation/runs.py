@@ -25,7 +25,7 @@ class Run:
     pretraining_seed: int | None  # None where the weights come from elsewhere
     finetuning_seed: int | None  # None where nothing is fine-tuned (perplexity)
     value: float | None  # the metric, a fraction; None for a failed run, which has none
-    degenerate: bool = False  # its predictions are all alike: the value counts, and so does the flag
+    degenerate: bool = False  # it has learned nothing: the value counts, and so does the flag
     sums: ExampleSums | None = None  # of the predictions that the value was computed from
 
     def __post_init__(self) -> None:

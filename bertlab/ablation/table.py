@@ -1,20 +1,20 @@
 """The statistics of a whole table: every cell, every difference, verdicts, agreement with the paper.
 
 Verdicts are about the method, over seeds: a cell with one seed gets none. Holm's correction counts all the comparisons with the baseline
-that can be made, so that a table whose rows are all alike shows a false verdict in at most 5% of such tables. Comparisons with the
-randomly initialised rows are another question and another family.
+that can be made, or will be when all runs have ended, so that a table whose rows are all alike shows a false verdict in at most 5% of
+such tables. Comparisons with the randomly initialised rows are another question and another family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from bertlab.ablation.agreement import RankAgreement, SignAgreement, rank_agreement, sign_agreement
 from bertlab.ablation.comparable import Quantity, comparable
-from bertlab.ablation.comparison import DRAWS, Comparison, Resamples, compare, resample_column
+from bertlab.ablation.comparison import DRAWS, Comparison, Resamples, compare, resample_column, same_examples
 from bertlab.ablation.holm import holm
 from bertlab.ablation.power import SeedsNeeded, seeds_needed, smallest_difference
 from bertlab.ablation.runs import CellSummary, Run, summarise
@@ -36,6 +36,7 @@ class Table:
     random: Mapping[str, str] = field(default_factory=dict)  # row → the randomly initialised row that it has to beat
     smaller_is_better: frozenset[str] = frozenset()  # columns
     quantities: Mapping[Place, Quantity] = field(default_factory=dict)  # where what a number measures decides what it may stand beside
+    coming: frozenset[Place] = frozenset()  # cells of which some runs have not ended
     published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # row → column → the paper's number
 
 
@@ -60,6 +61,7 @@ class TableStatistics:
     beats_random: dict[Place, Difference]  # of each row from its randomly initialised one
     signs: dict[Place, SignAgreement]  # where the paper has both numbers
     ranks: dict[str, RankAgreement]  # by column
+    coming: int  # comparisons with the baseline that cannot be made before more runs have ended; corrected for already
 
 
 def analyse(table: Table, draws: int = DRAWS) -> TableStatistics:
@@ -72,45 +74,55 @@ def analyse(table: Table, draws: int = DRAWS) -> TableStatistics:
     resamples = {column: _resample(table, column, draws) for column in table.columns}
     randoms = set(table.random.values())
     rows = [row for row in table.rows if row != table.baseline and row not in randoms]
-    differences = _family(table, resamples, [(row, table.baseline) for row in rows])
-    against_random = _family(table, resamples, [(row, other) for row, other in table.random.items() if row in table.rows and row != other])
+    differences, coming = _family(table, resamples, dict.fromkeys(rows, table.baseline))
+    against_random, _ = _family(table, resamples, {row: other for row, other in table.random.items() if row in table.rows and row != other})
     cells = {(row, column): summarise(table.cells.get((row, column), ())) for row in table.rows for column in table.columns}
     ranks = {column: _ranks(table, cells, column) for column in table.columns if any(column in row for row in table.published.values())}
-    return TableStatistics(cells, differences, against_random, _signs(table, differences), ranks)
+    return TableStatistics(cells, differences, against_random, _signs(table, differences), ranks, coming)
 
 
-def _resample(table: Table, column: str, draws: int) -> Resamples | str | None:
-    """The column's resamples, or why its runs cannot be compared."""
+def _resample(table: Table, column: str, draws: int) -> Resamples | None:
     runs = [run for row in table.rows for run in table.cells.get((row, column), ())]
-    try:
-        return resample_column(runs, table.name, column, "examples", draws=draws)
-    except ValueError as reason:
-        return f"The predictions of column {column} do not fit together: {reason}."
+    return resample_column(runs, table.name, column, "examples", draws=draws)
 
 
-def _family(table: Table, resamples: Mapping[str, Resamples | str | None], pairs: Iterable[tuple[str, str]]) -> dict[Place, Difference]:
-    """All comparisons of one question, corrected together."""
-    others = dict(pairs)
+def _family(table: Table, resamples: Mapping[str, Resamples | None], others: Mapping[str, str]) -> tuple[dict[Place, Difference], int]:
+    """All comparisons of one question, of each row with the one that ``others`` names, corrected together; and how many are still to come.
+
+    What cannot be tested yet is counted, so that a table with few of its runs done has no more chances of a false verdict.
+    """
     found = {(row, column): _compare(table, resamples[column], row, others[row], column) for row in others for column in table.columns}
     tested = [one.comparison.p_value if one.comparison and one.reason is None else float("nan") for one in found.values()]
-    adjusted = holm(tested)
+    untested = [place for place, p_value in zip(found, tested, strict=True) if np.isnan(p_value)]
+    coming = sum(_is_coming(table, row, others[row], column) for row, column in untested)
+    adjusted = holm([*tested, *[1.0] * coming])[: len(tested)]
     # The next comparison to be resolved is tested at this level.
-    still_open = int(np.sum(adjusted > _ALPHA))
-    level = _ALPHA / max(1, still_open)
-    return {
+    level = _ALPHA / max(1, int(np.sum(adjusted > _ALPHA)) + coming)
+    judged = {
         place: _judged(difference, float(p_holm), level, place[1] in table.smaller_is_better)
         for (place, difference), p_holm in zip(found.items(), adjusted, strict=True)
     }
+    return judged, coming
 
 
-def _compare(table: Table, resamples: Resamples | str | None, row: str, other: str, column: str) -> Difference:
-    nan = float("nan")
+def _is_coming(table: Table, row: str, other: str, column: str) -> bool:
+    """Whether a comparison that cannot be made now can be when all runs have ended."""
+    return bool({(row, column), (other, column)} & table.coming) and _incomparable(table, row, other, column) is None
+
+
+def _incomparable(table: Table, row: str, other: str, column: str) -> str | None:
+    """Why the numbers of two rows may not be compared, as far as is known."""
     ours, theirs = table.quantities.get((row, column)), table.quantities.get((other, column))
-    if ours and theirs and (reason := comparable(ours, theirs)):
+    return comparable(ours, theirs) if ours and theirs else None
+
+
+def _compare(table: Table, resamples: Resamples | None, row: str, other: str, column: str) -> Difference:
+    nan = float("nan")
+    if reason := _incomparable(table, row, other, column):
         return Difference(UNRESOLVED, None, nan, reason)
-    if isinstance(resamples, str):
-        return Difference(UNRESOLVED, None, nan, resamples)
     runs = [table.cells.get((name, column), ()) for name in (row, other)]
+    if not same_examples(*runs):
+        return Difference(UNRESOLVED, None, nan, "The two rows were evaluated on different examples.")
     comparison = compare(runs[0], runs[1], resamples, table.name, column, row, other)
     if comparison is None:
         missing = [name for name, cell in zip((row, other), runs, strict=True) if all(run.failed for run in cell)]

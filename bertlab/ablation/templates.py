@@ -26,7 +26,7 @@ class Templates:
 
     def start(self, task: Task) -> TemplateTask:
         """Start a task."""
-        if self._current is None or self._current.gone:
+        if self._current is None or self._current.has_gone():
             self._current = _Template(self._life, self._environment)
         return self._current.start(task)
 
@@ -62,6 +62,12 @@ class _Template:
         self.codes.pop(task.key, None)
         self.tell({"start": task.key, "assignment": task.assignment.to_json(), "log": str(task.log)})
         return TemplateTask(self, task.key)
+
+    def has_gone(self) -> bool:
+        """Whether the process was started and lives no more."""
+        if self._process is not None and not self.gone:
+            self.listen()
+        return self.gone
 
     def tell(self, request: dict[str, Any]) -> None:
         assert self._process is not None

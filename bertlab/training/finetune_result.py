@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from bertlab.tasks.baseline import constant_predictions
-from bertlab.tasks.metrics import degeneracy, metrics_of
+from bertlab.tasks.metrics import metrics_of, nothing_learned
 from bertlab.tasks.predictions import evaluated_fingerprint
 from bertlab.training.devices import examples_at_once
 from bertlab.training.predicting import Judged, figures
@@ -39,7 +39,7 @@ def make_result(
         "value": metrics[split][metric],
         "metrics": metrics,
         "baseline": baselines,
-        "degenerate": _degenerate(ingredients, judged[split], metrics[split][metric], baselines[split][metric]),
+        "degenerate": nothing_learned(config.task, judged[split].predictions, metric, metrics[split][metric], baselines[split][metric]),
         "threshold": judged[split].threshold,
         "seed": config.seed,
         "recipe": _recipe(config, bookkeeping),
@@ -67,16 +67,6 @@ def _baseline(ingredients: Ingredients, judged: Judged) -> dict[str, float]:
     """The metrics of giving every example the most frequent answer of the training examples (or their mean)."""
     task, data = ingredients.config.task, ingredients.task.data
     return metrics_of(task, constant_predictions(task, data.splits["train"], data.labels, judged.predictions), data.labels)
-
-
-def _degenerate(ingredients: Ingredients, judged: Judged, value: float, baseline: float) -> str | None:
-    """Why a run has failed although it came to its end; None where it has not."""
-    task = ingredients.config.task
-    if reason := degeneracy(task, judged.predictions):
-        return reason
-    if value <= baseline:
-        return f"{task.metrics[0]} {value:.4f} is no better than that of one answer to every example, {baseline:.4f}"
-    return None
 
 
 def _recipe(config: FinetuneConfig, bookkeeping: FinetuneBookkeeping) -> dict[str, Any]:

@@ -207,6 +207,28 @@ def test_failed_running_missing_and_degenerate_runs_are_called_so(tmp_path: Path
     assert [run.degenerate is not None for run in collected.cells["ltr", "mrpc", None]] == [False, True, False]
 
 
+def test_what_was_learned_is_told_by_the_columns_own_split_and_metric(tmp_path: Path) -> None:
+    """A result's own word on it is about the first split and the first metric."""
+    table = FakeTable(tmp_path)
+    table.columns["f1"] = replace(table.columns["mnli"], name="f1", label="F1", metric="f1")
+    table.columns["other"] = replace(table.columns["mnli"], name="other", label="Other", split="other")
+    table.skills |= {(row, name): 0.7 for row in table.rows for name in ("f1", "other")}
+    manifest = table.write()
+    for name in ("f1", "other"):
+        folder = tmp_path / f"finetune-fake-f-bert-{name}-1"
+        result = json.loads((folder / "result.json").read_text())
+        result["metrics"]["other"] = result["metrics"]["dev"]
+        # By accuracy on dev it has failed in one case, and not in the other.
+        result["degenerate"] = "accuracy is no better" if name == "other" else None
+        result["baseline"] = {"dev": {"accuracy": 0.1, "f1": 0.99}, "other": {"accuracy": 0.1}}
+        (folder / "result.json").write_text(json.dumps(result))
+        shutil.copy(folder / "predictions.jsonl", folder / "predictions.other.jsonl")
+    cells = collect(manifest, tmp_path).cells
+    assert "f1 " in str(cells["bert", "f1", None][0].degenerate)
+    assert "0.9900" in str(cells["bert", "f1", None][0].degenerate)
+    assert cells["bert", "other", None][0].degenerate is None
+
+
 def test_what_hangs_on_a_failed_pretraining_has_failed_with_it(tmp_path: Path) -> None:
     table = FakeTable(tmp_path)
     table.manifest()

@@ -278,6 +278,28 @@ def test_numbers_of_the_split_that_weights_were_chosen_on_are_told(tmp_path: Pat
         assert bool(note(report_table(manifest, tmp_path), "Selection")) == bool(told)
 
 
+def test_weights_that_were_chosen_among_more_evaluations_are_not_said_to_be_alike(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    for path in tmp_path.glob("finetune-fake-f-*/result.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"recipe": {"select": "best"}}))
+        looks = 20 if "ltr" in path.parent.name else 3
+        (path.parent / "metrics.jsonl").write_text("".join(json.dumps({"step": step, "split": "dev"}) + "\n" for step in range(looks)))
+    told = note(report_table(manifest, tmp_path), "Selection")
+    assert "not in all rows alike: they are the best of 3 to 20 evaluations" in told
+
+
+def test_verdicts_of_a_table_that_is_coming_about_are_provisional(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.manifest()
+    found = report_table(table.write(leave=["f-ltr-mnli-1", "f-ltr-mnli-2"]), tmp_path)
+    assert found.coming == 1
+    assert "Provisional" in note(found, "Verdicts")
+    assert ", of which 1 cannot be made yet" in note(found, "Statistics")
+    whole = report_table(table.write(), tmp_path)
+    assert whole.coming == 0
+    assert "Provisional" not in note(whole, "Verdicts")
+
+
 def test_which_luck_intervals_cover_is_said_of_each_column(tmp_path: Path) -> None:
     manifest = FakeTable(tmp_path).write()
     told = note(report_table(manifest, tmp_path), "Statistics")

@@ -68,6 +68,26 @@ def test_one_seed_gets_no_verdict_and_does_not_count_in_the_correction() -> None
     assert min(other.p_holm for place, other in found.differences.items() if place != ("good", "a")) == pytest.approx(5 * plain[0])
 
 
+def test_comparisons_that_are_still_to_come_count_in_the_correction() -> None:
+    several = table()
+    cells = {place: runs for place, runs in several.cells.items() if place != ("good", "a")}
+    cells["bad", "a"] = cells["bad", "a"][:1]
+    found = analyse(table(cells=cells, coming=frozenset({("good", "a"), ("bad", "a"), ("same", "b")})))
+    assert found.coming == 2
+    plain = sorted(one.comparison.p_value for one in found.differences.values() if one.comparison and one.reason is None)
+    assert len(plain) == 4
+    assert min(one.p_holm for one in found.differences.values() if not isnan(one.p_holm)) == pytest.approx(6 * plain[0])
+    assert isnan(found.differences["good", "a"].p_holm)
+    assert isnan(found.differences["bad", "a"].p_holm)
+
+
+def test_what_will_never_be_compared_is_not_waited_for() -> None:
+    several = table()
+    quantities = {(row, "b"): Quantity("perplexity", "d", "ltr" if row == "good" else "mlm", "v") for row in ROWS}
+    coming = frozenset({("good", "b")})
+    assert analyse(table(cells=several.cells, quantities=quantities, coming=coming)).coming == 0
+
+
 def test_missing_and_failed_cells_are_named() -> None:
     several = table()
     cells = {place: runs for place, runs in several.cells.items() if place != ("good", "a")}
@@ -96,6 +116,12 @@ def test_predictions_for_other_examples_are_not_compared() -> None:
     found = analyse(table(cells={**several.cells, ("good", "a"): other}))
     assert "different examples" in str(found.differences["good", "a"].reason)
     assert found.differences["good", "b"].verdict == BETTER
+    # The rows beside it are compared as ever, but for the correction, which counts one less.
+    whole = analyse(several)
+    for place in found.differences:
+        if place != ("good", "a"):
+            assert found.differences[place].verdict == whole.differences[place].verdict
+            assert found.differences[place].comparison == whole.differences[place].comparison
 
 
 def test_values_that_do_not_vary_are_no_ground_for_a_verdict() -> None:

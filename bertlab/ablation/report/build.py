@@ -65,6 +65,7 @@ def report_of(collected: Collected) -> Report:
         cells=tuple(cells.values()),
         notes=(),
         gaps=(),
+        coming=found.coming,
         ranks=tuple(model.RankLine(key, rank.rows, rank.kendall, rank.spearman, rank.kendall_p) for key, rank in found.ranks.items()),
         curves=curves_of(collected, columns, cells),
         learning=learning_curves(collected),
@@ -153,6 +154,9 @@ def _table(collected: Collected, columns: Sequence[ReportColumn]) -> Table:
         cells={cell: runs_of(collected, place) for cell, place in places.items()},
         random={row: random for row, random in grid.random.items() if row in rows and random in rows},
         smaller_is_better=frozenset(column.key for column in columns if column.smaller_is_better),
+        coming=frozenset(
+            cell for cell, place in places.items() if any(run.status in (RUNNING, MISSING) for run in collected.cells.get(place, ()))
+        ),
         quantities={
             cell: quantity
             for cell, place in places.items()

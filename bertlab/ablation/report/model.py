@@ -236,6 +236,7 @@ class Report:
     cells: tuple[Cell, ...]  # row by row
     notes: tuple[Note, ...]
     gaps: tuple[str, ...]  # cells that are missing, running or failed, each as a sentence
+    coming: int = 0  # comparisons with the baseline that cannot be made before more runs have ended
     ranks: tuple[RankLine, ...] = ()
     curves: tuple[Curve, ...] = ()
     learning: tuple[LearningCurve, ...] = ()

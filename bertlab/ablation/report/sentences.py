@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from bertlab.ablation.collect import DONE, Collected
+from bertlab.ablation.collect import DONE, CellRun, Collected
 from bertlab.ablation.report import model
 from bertlab.ablation.report.model import Cell, Difference, Note, Report, ReportColumn
 from bertlab.ablation.report.words import count, difference_text, listed, number, probability, signed
@@ -98,26 +98,44 @@ def _statistics(report: Report) -> Note:
         parts.append(f"Differences are from {report.row(report.baseline).label}, compared {how}, with 95% intervals{_covered(report)}.")
     if judged := _judged(report):
         parts.append(
-            f"Verdicts hold at {_ALPHA:.0%} after Holm's correction over {count(len(judged), 'comparison')}; intervals are uncorrected."
+            f"Verdicts hold at {_ALPHA:.0%} after Holm's correction over {count(len(judged) + report.coming, 'comparison')}"
+            f"{f', of which {report.coming} cannot be made yet' if report.coming else ''}; intervals are uncorrected."
         )
     return Note("Statistics", " ".join(parts))
 
 
 def _selection(report: Report, collected: Collected) -> str:
-    """Which columns are of the split by which the best weights of each run were chosen."""
-    chosen: dict[str, None] = {}
+    """Which columns are of the split by which the best weights of each run were chosen, and among how many."""
+    chosen: dict[str, set[int]] = {}  # by column, among how many evaluations
     for (_, name, _), runs in collected.cells.items():
-        split = collected.manifest.grid.columns[name].split
-        results = [collected.nodes[run.key].result for run in runs if run.status == DONE]
-        for result in results:
-            if result is not None and result.get("recipe", {}).get("select") == "best" and split in (None, result["split"]):
-                chosen |= {column.label: None for column in report.columns if column.column == name}
+        for run in runs:
+            if (among := _chosen_among(collected, run, collected.manifest.grid.columns[name].split)) is not None:
+                chosen.setdefault(name, set()).add(among)
     if not chosen:
         return ""
-    return (
-        f"Of {listed(list(chosen))} each run's best weights were chosen on the examples that are reported (tuning.select=best): values are"
-        " a little higher than on others, in all rows alike."
+    labels = [column.label for column in report.columns if column.column in chosen]
+    said = (
+        f"Of {listed(labels)} each run's best weights were chosen on the examples that are reported (tuning.select=best): values are"
+        " a little higher than on others"
     )
+    unlike = {name: among for name, among in chosen.items() if len(among) > 1}
+    if not unlike:
+        return f"{said}, in all rows alike."
+    least, most = min(map(min, unlike.values())), max(map(max, unlike.values()))
+    return (
+        f"{said}, and not in all rows alike: they are the best of {least} to {most} evaluations, and the best of more is higher and varies"
+        " less without being better. tuning.select=last chooses nothing."
+    )
+
+
+def _chosen_among(collected: Collected, run: CellRun, split: str | None) -> int | None:
+    """Among how many evaluations a run's weights were chosen on the ``split`` that is reported; None where they were not."""
+    state = collected.nodes[run.key]
+    result = state.result if run.status == DONE else None
+    if result is None or result.get("recipe", {}).get("select") != "best" or split not in (None, result["split"]):
+        return None
+    judging = str(result["split"])
+    return sum(bool(row["split"] == judging) for row in state.rows)
 
 
 def _covered(report: Report) -> str:
@@ -198,6 +216,11 @@ def _verdicts(report: Report) -> Note:
             else "No difference is resolved, which is not the same as none being there"
         )
         parts.append(f"{opening}: {'; '.join(_seeds_wanted(report, cell, difference) for cell, difference in unresolved)}.")
+    if any(cell.running or cell.missing for cell in report.cells):
+        parts.append(
+            "Provisional, as runs are missing: verdicts may change, and whoever looks again and again while seeds come in, and stops at"
+            f" what pleases, is wrong more often than {_ALPHA:.0%}."
+        )
     return Note("Verdicts", " ".join(parts))
 
 
