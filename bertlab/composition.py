@@ -204,7 +204,7 @@ def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
     key = next((key for cause in causes if (key := getattr(cause, "full_key", None))), None)
     if key is not None and any(isinstance(cause, MissingMandatoryValue) for cause in causes):
         section, _, name = key.rpartition(".")
-        return UserError(f"{key} is not said{f', neither in the file that {section}= names' if section else ''}: add {name}: … there.")
+        return UserError(f"{key} is missing{f', also from the file that {section}= names' if section else ''}: add {name}: … there.")
     words = " ".join(str(error).split("\n    full_key")[0].split()).rstrip(".")
     if key is None:
         return UserError(f"{words}.")

@@ -28,13 +28,13 @@ class Verb:
     options: tuple[tuple[str, str], ...] = ()  # all the words that it takes, of a verb that is not configured by choices
 
 
-_CHECKPOINT = ("checkpoint", "a run's id or folder, weights that it has kept, an exported folder or a Hugging Face folder")
+_CHECKPOINT = ("checkpoint", "a run's id or folder, weights that a run has kept, an exported folder or a Hugging Face folder")
 _RUNS = ("paths.runs (runs)", "where a run's id is looked for")
 
 VERBS = {
     "pretrain": Verb(
-        "Train a model on raw text. A word of the command is one choice: model=large takes the file conf/model/large.yaml, and "
-        "model.layers=3 changes one value in it. Without any, a tiny model learns from text that every installation has, in "
+        "Train a model on raw text. Each word of the command is one choice: model=large takes the file conf/model/large.yaml, and "
+        "model.layers=3 changes one value in it. Without choices, a tiny model learns from text that every installation has, in "
         "minutes. The run's folder is the last line printed. The same command again resumes an interrupted run, and does "
         "nothing for a finished one.",
         (
@@ -51,7 +51,7 @@ VERBS = {
             ),
             (
                 "bertlab pretrain init=RUN corpus=text corpus.path=DIR optimizer.lr=1e-4",
-                "go on from a checkpoint (a run, or a Hugging Face folder) on other text",
+                "continue from a checkpoint (a run, or a Hugging Face folder) on other text",
             ),
             ("bertlab pretrain launcher=slurm launcher.partition=gpu", "as a job of a SLURM cluster"),
             ("bertlab pretrain model=large --cfg job", "print the configuration instead of training"),
@@ -60,13 +60,13 @@ VERBS = {
     ),
     "finetune": Verb(
         "Train a pre-trained model on a downstream task and measure it. The checkpoint is a run's id or folder, an exported folder or "
-        "a Hugging Face folder; the task's files are looked for in task.path, else in $BERTLAB_TASKS. Without more words the "
-        "paper's recipe is followed; recipe=laptop suits tiny models. The run's folder, with its metrics in result.json and one row an "
+        "a Hugging Face folder; the task's files are looked for in task.path, else in $BERTLAB_TASKS. The default is "
+        "the paper's recipe; recipe=laptop suits tiny models. The run's folder, with its metrics in result.json and one row per "
         "example in predictions.jsonl, is the last line printed. The same command again resumes an interrupted run, and does nothing "
         "for a finished one.",
         (
             ("bertlab finetune task=mrpc task.path=GLUE checkpoint=RUN", "the paper's recipe"),
-            ("bertlab finetune task=bigram_shift checkpoint=RUN recipe=laptop", "a probe made of text alone: no labelled data needed"),
+            ("bertlab finetune task=bigram_shift checkpoint=RUN recipe=laptop", "a probe made of text alone, which needs no labelled data"),
             ("bertlab finetune -m task=mrpc checkpoint=RUN seed=1,2,3", "three seeds, and their mean, deviation, median and best"),
             (
                 "bertlab finetune -m task=rte checkpoint=RUN optimizer.lr=5e-5,3e-5,2e-5 seed=1,2,3",
@@ -79,10 +79,10 @@ VERBS = {
         ),
     ),
     "prepare": Verb(
-        "Turn raw text into a WordPiece vocabulary and a token store: what bertlab pretrain does first when they are missing. "
-        "It takes the same words, so that the store is the one that the training will look for; corpus, tokenizer, scale and "
-        "paths count. Stores lie in paths.cache (by default $BERTLAB_CACHE, else your cache folder), named by their content: a "
-        "second call finds what is there, and a killed one goes on where it was. The store's folder is the last line printed.",
+        "Turn raw text into a WordPiece vocabulary and a token store, as bertlab pretrain does first when they are missing. "
+        "It takes the same words, so that the training will find the store; only corpus, tokenizer, scale and paths matter. "
+        "Stores are in paths.cache (by default $BERTLAB_CACHE, else your cache folder), named by their content: a second call "
+        "finds what is there, and a killed one can be continued. The store's folder is the last line printed.",
         (
             ("bertlab prepare", "the default corpus"),
             ("bertlab prepare corpus=text corpus.path=DIR", "a folder of plain text, one document a file"),
@@ -94,10 +94,10 @@ VERBS = {
         ("corpus", "tokenizer", "scale"),
     ),
     "evaluate": Verb(
-        "Measure a trained model on held-out documents: masked-LM loss, perplexity and accuracy, next-sentence accuracy, or the"
-        " perplexity of a left-to-right model. A run is named by its id, by the eight letters at its end, or by its folder, and"
-        " is evaluated as it was configured; what is evaluated on can be changed. Perplexities of different objectives or "
-        "vocabularies do not compare.",
+        "Measure a trained model on held-out documents: masked-LM loss, perplexity and accuracy, next-sentence accuracy, or the "
+        "perplexity of a left-to-right model. A run is named by its id, by the eight hexadecimal digits at its end, or by its "
+        "folder, and is evaluated as it was configured; the text to evaluate on can be changed. Perplexities of different "
+        "objectives or vocabularies are not comparable.",
         (
             ("bertlab evaluate checkpoint=runs/RUN", "as during its training"),
             ("bertlab evaluate checkpoint=RUN validation.sequences=4096", "on more of the held-out documents"),
@@ -109,47 +109,48 @@ VERBS = {
         ("corpus", "trainer"),
     ),
     "score": Verb(
-        "Measure a file of predictions, whoever made it, by the code that measures our own runs, and print the metrics as JSON: fractions, "
+        "Measure any file of predictions with the code that measures our own runs, and print the metrics as JSON: fractions, "
         "not percent. PREDICTIONS is a JSON object id → text (SQuAD), a table with a header whose first column is the example's index and "
-        "whose last one the prediction (GLUE), columns of words whose last one is the predicted tag (CoNLL), or a run's predictions.jsonl. "
-        "DATA is the task's file, or a folder that it is found in; predictions.jsonl and CoNLL columns with the right tag before the "
-        "predicted one need none. Exact match and F1 of SQuAD, and F1 of entities, are those of the official scripts.",
+        "whose last column is the prediction (GLUE), columns of words whose last one is the predicted tag (CoNLL), or a run's "
+        "predictions.jsonl. DATA is the task's file, or a folder that contains it; predictions.jsonl and CoNLL columns with the "
+        "gold tag before the predicted one need no DATA. Exact match and F1 of SQuAD, and F1 of entities, are computed as by the "
+        "official scripts.",
         (
             ("bertlab score squad11 predictions.json dev-v1.1.json", "as SQuAD's evaluate-v1.1.py"),
             ("bertlab score squad20 predictions.json dev-v2.0.json na_prob=na_prob.json", "with the best thresholds for no answer"),
-            ("bertlab score mnli MNLI-m.tsv glue_data split=dev", "a table of GLUE's form, the labels found in the download"),
+            ("bertlab score mnli MNLI-m.tsv glue_data split=dev", "a table in GLUE's format; the labels are found in the download"),
             ("bertlab score conll2003 predicted.txt eng.testb", "columns of words"),
-            ("bertlab score mrpc runs/RUN/predictions.jsonl", "a run of ours, which says itself what is right"),
+            ("bertlab score mrpc runs/RUN/predictions.jsonl", "a run's predictions, which contain the right answers"),
             ("bertlab score mine predictions.jsonl DIR --config-dir mine", "a task of your own, described by mine/task/mine.yaml"),
         ),
         ("task",),
         "TASK PREDICTIONS [DATA] [KEY=VALUE]...",
     ),
     "fill": Verb(
-        "Show the words that a masked model would put for each [MASK] of a text, with their probabilities. Several masks are each "
-        "filled with the others still masked. ## stands before what continues a word. Left-to-right models cannot: see generate.",
+        "Show the words that a masked model would put for each [MASK] of a text, with their probabilities. With several masks, each is "
+        "filled while the others stay masked. ## marks a token that continues a word. Left-to-right models cannot fill: see generate.",
         (
             ('bertlab fill "Paris is the [MASK] of France." checkpoint=RUN', "the five likeliest words"),
             ('bertlab fill "Paris is the [MASK] of France." checkpoint=RUN top_k=20', "the twenty likeliest"),
             ('bertlab fill "The [MASK] of France is [MASK]." checkpoint=RUN', "two words"),
             ('bertlab fill "A [MASK]." checkpoint=RUN/checkpoints/step-000001000.safetensors', "weights that the run has kept"),
-            ('bertlab fill "A [MASK]." checkpoint=bert-base-uncased/ --json', "a folder in the Hugging Face layout; for a program to read"),
+            ('bertlab fill "A [MASK]." checkpoint=bert-base-uncased/ --json', "a Hugging Face folder; output for a program to read"),
         ),
         words='"TEXT" checkpoint=RUN [KEY=VALUE]...',
         options=(
             _CHECKPOINT,
             ("top_k (5)", "words for each mask"),
             _RUNS,
-            ("--json", "print JSON: a list for each mask of tokens and probabilities"),
+            ("--json", "print JSON: for each mask a list of tokens and probabilities"),
         ),
     ),
     "nsp": Verb(
-        "Show the probability with which a model takes the second text to follow the first. The model must have been trained to tell "
-        "(objective=mlm_nsp).",
+        "Show the probability that a model gives the second text to follow the first. The model must have been trained with "
+        "objective=mlm_nsp.",
         (
             ('bertlab nsp "He sat down." "He was tired." checkpoint=RUN', "a likely pair"),
             ('bertlab nsp "He sat down." "Lead is a metal." checkpoint=RUN', "an unlikely one"),
-            ('bertlab nsp "He sat down." "He was tired." checkpoint=438635a2', "a run by the eight letters at the end of its id"),
+            ('bertlab nsp "He sat down." "He was tired." checkpoint=438635a2', "a run by the eight digits at the end of its id"),
             ('bertlab nsp "He sat down." "He was tired." checkpoint=DIR', "an exported or a Hugging Face folder"),
             ('bertlab nsp "He sat down." "He was tired." checkpoint=RUN --json', "for a program to read"),
         ),
@@ -157,7 +158,7 @@ VERBS = {
         options=(_CHECKPOINT, _RUNS, ("--json", "print JSON")),
     ),
     "generate": Verb(
-        "Have a left-to-right model (objective=ltr) continue a text; of backbone=bilstm the model that reads forward does it. Special "
+        "Have a left-to-right model (objective=ltr) continue a text; with backbone=bilstm, its forward model does. Special "
         "tokens are never written.",
         (
             ('bertlab generate "Once upon" checkpoint=RUN', "fifty tokens, drawn by their probabilities"),
@@ -169,39 +170,39 @@ VERBS = {
         words='["TEXT"] checkpoint=RUN [KEY=VALUE]...',
         options=(
             _CHECKPOINT,
-            ("max_tokens (50)", "how much is written at most, within the positions that the model has"),
-            ("temperature (1)", "below 1 the likely becomes likelier; 0 takes the likeliest"),
-            ("top_k", "choose among so many of the likeliest only"),
-            ("stop", "end as soon as the continuation has this in it"),
-            ("seed", "of the choices; without it they are other ones every time"),
+            ("max_tokens (50)", "the most tokens to write, within the positions that the model has"),
+            ("temperature (1)", "below 1, likely tokens become likelier; 0 always takes the likeliest"),
+            ("top_k", "choose only among this many of the likeliest tokens"),
+            ("stop", "end as soon as the continuation contains this"),
+            ("seed", "makes the draws repeatable; without it they differ every time"),
             _RUNS,
             ("--json", "print JSON"),
         ),
     ),
     "export": Verb(
         "Write a trained model as a folder that Hugging Face transformers loads: config.json, model.safetensors and the tokenizer. "
-        "What transformers' BERT cannot hold (left-to-right, BatchNorm, norm before the branches, LSTM, bag of words) is written in "
-        "bertlab's own layout, and the command says so. bertlab reads both again with checkpoint=DIR. The folder is the last line "
-        "printed.",
+        "A model that transformers' BERT cannot represent (left-to-right, BatchNorm, norm before the branches, LSTM, bag of words) is "
+        "written in bertlab's own layout, and the command says so. bertlab reads both again with checkpoint=DIR. The folder is the "
+        "last line printed.",
         (
             ("bertlab export RUN --to DIR", "everything that was trained"),
             ("bertlab export RUN --to DIR --as encoder", "exactly what transformers.AutoModel has, and no heads"),
             ("bertlab export RUN --to DIR --as masked_lm", "exactly what AutoModelForMaskedLM has"),
             ("bertlab export RUN/checkpoints/step-000001000.safetensors --to DIR", "weights that the run has kept"),
-            ("bertlab export RUN --to DIR paths.runs=elsewhere", "a run that lies in another folder"),
+            ("bertlab export RUN --to DIR paths.runs=elsewhere", "a run in another folder"),
         ),
         words="RUN --to DIR [--as PARTS]",
         options=(
             ("RUN", _CHECKPOINT[1]),
-            ("--to DIR", "a new folder, or one that was exported to before"),
+            ("--to DIR", "a new folder, or one that an earlier export wrote"),
             ("--as PARTS", "pretraining, masked_lm or encoder: BertForPreTraining, BertForMaskedLM or BertModel"),
             _RUNS,
         ),
     ),
     "import": Verb(
-        "Take a BERT in the Hugging Face layout over into bertlab's own: safetensors, or a PyTorch file of which nothing but tensors is "
-        "accepted; cased and uncased; with or without its heads. Importing is not needed: checkpoint=DIR reads such a folder as it is, "
-        "wherever a checkpoint is asked for. The folder is the last line printed.",
+        "Convert a BERT in the Hugging Face layout to bertlab's own: safetensors, or a PyTorch file, from which only tensors are "
+        "accepted; cased and uncased; with or without its heads. Importing is optional: wherever a checkpoint is asked for, "
+        "checkpoint=DIR reads such a folder directly. The folder is the last line printed.",
         (
             ("bertlab import bert-base-uncased", "into the folder of runs, where checkpoint=bert-base-uncased finds it"),
             ("bertlab import bert-base-uncased --to DIR", "into DIR"),
@@ -217,7 +218,7 @@ VERBS = {
         ),
     ),
     "params": Verb(
-        "Count what a model costs before training it: parameters part by part, training FLOPs a token at every length of its "
+        "Count what a model costs before training it: parameters part by part, training FLOPs per token at every length of its "
         "schedule, and memory. It takes the same words as bertlab pretrain and loads nothing heavy.",
         (
             ("bertlab params", "the default model"),
@@ -229,23 +230,23 @@ VERBS = {
         ("model", "backbone", "norm", "objective", "scale"),
     ),
     "ablate": Verb(
-        "Run all the trainings behind one or several tables, each in a process of its own, and make the tables. A run that several tables "
-        "need is trained once, one that is done is not run again, so the same call goes on after whatever stopped it. The first seed "
+        "Run all the trainings behind one or several tables, each in its own process, and make the tables. A run that several tables "
+        "need is trained once, and a finished run is not repeated, so the same call goes on after any interruption. The first seed "
         "of every row comes before any second one. Without tasks=DIR, a folder of labelled tasks, tasks made of the corpus's own text "
         "stand in for them; without a corpus, text that every installation has is used.",
         (
-            ("bertlab ablate --grid table5 --scale smoke", "the paper's table 5 in minutes, to see it come about"),
-            ("bertlab ablate --grid table5 --dry-run", "what would be run, what of it is done, and how long the rest will take"),
-            ("bertlab ablate --grid table5 table8 figure5 --seeds 5", "several tables, whose common runs are trained once"),
+            ("bertlab ablate --grid table5 --scale smoke", "the paper's table 5 in minutes, to see how it is made"),
+            ("bertlab ablate --grid table5 --dry-run", "what would be run, what is already done, and how long the rest will take"),
+            ("bertlab ablate --grid table5 table8 figure5 --seeds 5", "several tables; runs that they share are trained once"),
             ("bertlab ablate --grid table5 corpus=text corpus.path=DIR tasks=GLUE", "your own text, and labelled tasks"),
-            ("bertlab ablate --grid table5 --budget flops", "rows that cost the same instead of reading the same"),
+            ("bertlab ablate --grid table5 --budget flops", "rows with equal cost instead of equal positions"),
             (
                 "bertlab ablate --grid table5 optimizer.lr=5e-4 finetune.optimizer.lr=1e-3",
                 "another rate in pre-training, another in fine-tuning",
             ),
             (
                 "bertlab ablate --grid table5 --launcher slurm launcher.partition=gpu launcher.time=1-00:00:00",
-                "as jobs of a SLURM cluster; docs/clusters.md tells the rest",
+                "as jobs of a SLURM cluster; see docs/clusters.md",
             ),
             ("bertlab ablate --grid mine.yaml", "a table of your own; docs/ablations.md says how to write one"),
         ),
@@ -253,39 +254,39 @@ VERBS = {
         options=(
             ("TABLE (table5)", "one of the tables below, or the path of a YAML file"),
             ("--scale S (laptop)", "smoke, laptop, gpu_hour, gpu_day or paper: sizes, budgets, seeds and probes together"),
-            ("--seeds N", "runs of a cell; without it the table or the scale says how many"),
+            ("--seeds N", "runs per cell; without it the table or the scale sets the number"),
             ("--dry-run", "show the runs, and run nothing"),
-            ("--jobs N", "runs at a time; without it one a GPU, or one a core"),
-            ("--budget B (tokens)", "what rows of a table have alike: tokens, flops or minutes"),
-            ("--launcher L (local)", "local: processes of this machine; slurm: jobs of a cluster, which go on when this command ends"),
-            ("--resubmit", "with --launcher slurm: queue again what was cancelled or has failed"),
-            ("launcher.KEY=VALUE", "what jobs ask for: partition, time, concurrency, …; finetune.launcher.time=60 of one kind of run"),
-            ("--config-dir DIR", "look for choices in DIR too, also for scales of grids: DIR/_grid/mine.yaml"),
-            ("tasks=DIR", "labelled tasks, a folder for each; probes stand in for those that are not there"),
-            ("KEY=VALUE", "of every pre-training, as bertlab pretrain takes it; trainer, logger and paths of every fine-tuning, too"),
-            ("pretrain.KEY=VALUE", "of every pre-training"),
-            ("finetune.KEY=VALUE", "of every fine-tuning, as bertlab finetune takes it"),
-            ("paths.runs=DIR (runs)", "where the runs' folders go, and where those are looked for that are done"),
+            ("--jobs N", "runs at a time; without it one per GPU, or one per core"),
+            ("--budget B (tokens)", "what all rows of a table share: tokens, flops or minutes"),
+            ("--launcher L (local)", "local: processes on this machine; slurm: jobs of a cluster, which go on when this command ends"),
+            ("--resubmit", "with --launcher slurm: queue cancelled and failed jobs again"),
+            ("launcher.KEY=VALUE", "what jobs ask for: partition, time, concurrency, …; finetune.launcher.time=60 for one kind of run"),
+            ("--config-dir DIR", "look for choices in DIR too, and for scales of grids: DIR/_grid/mine.yaml"),
+            ("tasks=DIR", "labelled tasks, a folder for each; probes stand in for missing ones"),
+            ("KEY=VALUE", "for every pre-training, as for bertlab pretrain; trainer, logger and paths also for every fine-tuning"),
+            ("pretrain.KEY=VALUE", "for every pre-training"),
+            ("finetune.KEY=VALUE", "for every fine-tuning, as for bertlab finetune"),
+            ("paths.runs=DIR (runs)", "where the runs' folders go, and where finished ones are looked for"),
         ),
     ),
     "report": Verb(
-        "Make the tables of earlier calls of bertlab ablate from what their runs have left, finished or not; nothing is trained. A table "
+        "Make the tables of earlier calls of bertlab ablate from the files of their runs, finished or not; nothing is trained. A table "
         "is printed, and written as a page for the browser, Markdown, LaTeX, CSV, JSON and plots. The page is the last line printed. "
-        "Without a name all tables are made that there are.",
+        "Without a name, every table is made.",
         (
-            ("bertlab report", "every table that there is in runs/"),
+            ("bertlab report", "every table in runs/"),
             ("bertlab report table5", "one table, at every scale at which it was made"),
             ("bertlab report table5-laptop --to DIR", "at one scale, written into a folder of DIR"),
-            ("bertlab report table5 --publish", "also a report at Weights & Biases, with the runs behind it"),
+            ("bertlab report table5 --publish", "also a report at Weights & Biases, with its runs"),
             ("bertlab report table5 --publish --artifacts", "and the final weights of the pre-trainings"),
         ),
         words="[TABLE]... [--to DIR] [--publish]",
         options=(
-            ("TABLE", "its name, with its scale where there are several (table5-laptop)"),
+            ("TABLE", "its name, with its scale if there are several (table5-laptop)"),
             ("--to DIR", "where the reports' folders go, instead of paths.runs/reports"),
-            ("--publish", "to Weights & Biases; without a login all is kept offline, to be sent later"),
-            ("--artifacts", "with --publish: also final weights and what the token stores hold"),
-            ("logger.project, logger.entity", "where at Weights & Biases"),
+            ("--publish", "to Weights & Biases; without a login everything is kept offline, to be sent later"),
+            ("--artifacts", "with --publish: also final weights and the contents of the token stores"),
+            ("logger.project, logger.entity", "the project and the account at Weights & Biases"),
             ("paths.runs=DIR (runs)", "where the runs are"),
             ("paths.cache=DIR", "where token stores are"),
         ),
@@ -300,18 +301,18 @@ VERBS = {
 _FLAGS = (
     ("-m, --multirun", "several values for a key (seed=1,2,3) mean several runs"),
     ("--cfg job [--resolve]", "print the configuration instead of running"),
-    ("--package KEY", "with --cfg: that part of it only"),
+    ("--package KEY", "with --cfg: print only this part"),
     ("--info [defaults|searchpath|…]", "print how the configuration is put together"),
     ("--config-dir DIR", "look for choices in DIR too: DIR/model/mine.yaml is model=mine"),
     ("--config-name NAME", "start from NAME.yaml instead of the default choices"),
-    ("+KEY=VALUE, ~KEY", "add a choice that is not there, take one away"),
+    ("+KEY=VALUE, ~KEY", "add a choice that is not there, remove one"),
 )
 
 _SCORE_WORDS = (
-    ("split=NAME (dev)", "which split of a folder, and how a file of it is laid out"),
+    ("split=NAME (dev)", "which split of a folder, and which layout its file has"),
     ("partial=true (false)", "score a file that lacks examples or has others; SQuAD v1.1 counts the missing ones as wrong"),
-    ("na_prob=FILE", "of SQuAD v2.0: JSON, id → how much speaks for no answer"),
-    ("na_prob_threshold=X (1.0)", "above which a question counts as said to have none"),
+    ("na_prob=FILE", "for SQuAD v2.0: JSON, id → score for no answer"),
+    ("na_prob_threshold=X (1.0)", "a question whose score is above this counts as predicted unanswerable"),
     ("task.KEY=VALUE", "change the task's description, as in task.columns.label=stars"),
     ("--config-dir DIR", "look for tasks in DIR too: DIR/task/mine.yaml is mine"),
 )
@@ -322,29 +323,29 @@ _PRETRAIN_KEYS = {
     "budget.steps": "how long to train, in optimizer steps",
     "budget.tokens": "… in positions fed",
     "budget.minutes": "… in minutes; setting one of the three replaces the others",
-    "batch.sequences": "sequences of an optimizer step, on all devices together",
-    "batch.length": "their length, where the schedule of lengths does not say it",
+    "batch.sequences": "sequences per optimizer step, on all devices together",
+    "batch.length": "their length, unless the schedule of lengths sets it",
     "batch.micro": "sequences a device works on at once; more are accumulated",
     "optimizer.lr": "the highest learning rate",
     "masking.rate": "share of the words that are predicted",
     "validation.every": "steps between evaluations",
-    "trainer.devices": "processors of the accelerator's kind, on each node",
+    "trainer.devices": "devices (GPUs or CPU processes) on each node",
     "trainer.nodes": "machines that train together",
-    "launcher.time": "of launcher=slurm: the limit of a job; a longer run is queued again and goes on",
+    "launcher.time": "for launcher=slurm: the time limit of a job; a longer run is queued again and goes on",
     "trainer.precision": "fp32 or bf16",
-    "init": "a checkpoint to start from, in place of random weights: a run, an exported or a Hugging Face folder",
-    "seed": "of everything that is random",
+    "init": "a checkpoint to start from instead of random weights: a run, an exported or a Hugging Face folder",
+    "seed": "seed of everything random",
     "paths.runs": "where runs' folders go",
     "paths.cache": "where vocabularies and token stores go",
 }
 _PREPARE_KEYS = {
     "corpus.path": "a file, a folder or a glob",
-    "corpus.column": "the text's, of jsonl, parquet and huggingface",
-    "corpus.strict": "stop at what is malformed",
+    "corpus.column": "the column of the text, for jsonl, parquet and huggingface",
+    "corpus.strict": "stop at malformed input",
     "corpus.filter.duplicate_documents": "leave repeated documents out",
     "tokenizer.vocab_size": "entries of the vocabulary",
-    "tokenizer.lowercase": "and strip accents",
-    "tokenizer.path": "take this vocabulary, and train none",
+    "tokenizer.lowercase": "lower-case the text and strip accents",
+    "tokenizer.path": "use this vocabulary instead of training one",
     "paths.cache": "where vocabularies and token stores go",
 }
 _FINETUNE_KEYS = {
@@ -353,26 +354,26 @@ _FINETUNE_KEYS = {
     "task.path": "the folder of the task, or one with a folder for each task",
     "task.max_length": "tokens of a sequence",
     "tuning.epochs": "passes through the training examples",
-    "tuning.batch": "examples of an optimizer step, on all devices together",
+    "tuning.batch": "examples per optimizer step, on all devices together",
     "tuning.micro": "examples a device works on at once; more are accumulated",
     "optimizer.lr": "the highest learning rate",
     "optimizer.warmup": "share of the steps over which the rate rises",
-    "dropout": "of the model; null: as in its pre-training",
+    "dropout": "the model's dropout; null: as in its pre-training",
     "tuning.freeze": "none, embeddings, or encoder: everything but the head",
-    "tuning.frozen_layers": "of the lowest, with the embeddings",
-    "tuning.gradual": "unfreeze from the top, layer by layer",
-    "tuning.layer_decay": "of the learning rate, from each layer to the one below",
-    "tuning.reinit_layers": "of the topmost, with the pooler, that start anew",
-    "tuning.select": "best on dev, or last",
+    "tuning.frozen_layers": "how many of the lowest layers to freeze, with the embeddings",
+    "tuning.gradual": "unfreeze layer by layer, from the top",
+    "tuning.layer_decay": "factor on the learning rate from each layer to the one below",
+    "tuning.reinit_layers": "how many of the top layers to reinitialise, with the pooler",
+    "tuning.select": "which weights: best (on dev) or last",
     "tuning.patience": "evaluations without an improvement after which training stops",
     "tuning.evaluate_every": "epochs between evaluations",
-    "tuning.train_examples": "take so many, the same for every seed",
+    "tuning.train_examples": "use this many, the same for every seed",
     "submission": "also write the file that the task's server takes",
-    "trainer.devices": "processors of the accelerator's kind, on each node",
+    "trainer.devices": "devices (GPUs or CPU processes) on each node",
     "trainer.nodes": "machines that train together",
-    "launcher.time": "of launcher=slurm: the limit of a job; a longer run is queued again and goes on",
+    "launcher.time": "for launcher=slurm: the time limit of a job; a longer run is queued again and goes on",
     "trainer.precision": "fp32 or bf16",
-    "seed": "of everything that is random",
+    "seed": "seed of everything random",
     "paths.runs": "where runs' folders go, and where a checkpoint's name is looked for",
 }
 _MAIN_KEYS = {"pretrain": _PRETRAIN_KEYS, "prepare": _PREPARE_KEYS, "finetune": _FINETUNE_KEYS}
@@ -415,7 +416,7 @@ def _help_lines(verb: str, folders: Sequence[Path], width: int) -> Iterator[str]
     yield from _group_lines(schema, texts.groups, folders, width)
     if verb != "score":
         together = "recipe sets rates, batches and epochs" if "recipe" in schema.sections else "scale sets sizes, lengths and budgets"
-        yield f"* is taken when the command does not choose. A {together} together; the command wins over it."
+        yield f"* marks the default. A {together} together; the command overrides it."
         yield ""
     if keys := _MAIN_KEYS.get(verb):
         yield "Main keys (and their defaults); --cfg job prints all of them"

@@ -124,7 +124,7 @@ class TestChoices:
     def test_a_task_without_a_name_is_told_where_to_say_it(self, tmp_path: Path) -> None:
         (tmp_path / "task").mkdir()
         (tmp_path / "task" / "mine.yaml").write_text("kind: classification\n")
-        with pytest.raises(UserError, match=r"^task\.name is not said, neither in the file that task= names: add name: … there\.$"):
+        with pytest.raises(UserError, match=r"^task\.name is missing, also from the file that task= names: add name: … there\.$"):
             jobs(f"--config-dir={tmp_path}", "task=mine", "checkpoint=RUN")
 
     def test_a_run_is_started_again_from_the_configuration_in_its_folder(self, tmp_path: Path) -> None:
