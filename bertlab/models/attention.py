@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from bertlab.data.batches import Batch
 from bertlab.models.architecture import Architecture
 from bertlab.models.dropout import dropped_elements
-from bertlab.models.grid import Grid
+from bertlab.models.padding import PaddedLayout
 
 # What a forbidden score becomes: far below any other, yet finite in every floating-point type in use.
 FORBIDDEN = -1e30
@@ -53,7 +53,7 @@ class PaddedPlan:
 
     heads: int  # A
     direction: str
-    grid: Grid
+    layout: PaddedLayout
     rows: Tensor  # (T * A,) where a head's piece of a token lies among (B, A, S)
     rows_of_parts: Tensor  # (T * 3 * A,) the same for a token's queries, keys and values among (3, B, A, S)
     origin: Tensor  # (3 * B * A * S,) which piece among (T, 3, A) fills a place of (3, B, A, S)
@@ -75,21 +75,22 @@ def plan_attention(batch: Batch, architecture: Architecture) -> AttentionPlan:
 def plan_padded(batch: Batch, heads: int, direction: str) -> PaddedPlan:
     """The plan for kernels that want rectangles."""
     # Right-aligned sequences make padding to the past of every token what left-aligned ones make it to the future: unseen.
-    grid = Grid.of(batch, right=direction == "anticausal")
+    layout = PaddedLayout.of(batch, right=direction == "anticausal")
     device = batch.tokens.device
     token, head = torch.arange(batch.tokens.numel(), device=device), torch.arange(heads, device=device)
-    slots = token if grid.slots is None else grid.slots
+    slots = token if layout.slots is None else layout.slots
     # A slot without a token holds a copy of the first one: finite, never looked at.
-    cells = grid.sequences * grid.width
+    cells = layout.sequences * layout.width
     token_of_slot = torch.zeros(cells, dtype=torch.int64, device=device).index_copy_(0, slots, token)
     part = torch.arange(3, device=device)
-    origin = (token_of_slot.view(grid.sequences, 1, grid.width) * 3 + part.view(3, 1, 1, 1)) * heads + head.view(heads, 1)  # (3, B, A, S)
-    rows = (slots // grid.width * heads)[:, None] + head  # (T, A), counting (B, A)
-    rows = rows * grid.width + (slots % grid.width)[:, None]
+    token_of_slot = token_of_slot.view(layout.sequences, 1, layout.width)
+    origin = (token_of_slot * 3 + part.view(3, 1, 1, 1)) * heads + head.view(heads, 1)  # (3, B, A, S)
+    rows = (slots // layout.width * heads)[:, None] + head  # (T, A), counting (B, A)
+    rows = rows * layout.width + (slots % layout.width)[:, None]
     rows_of_parts = rows[:, None] + part[:, None] * (cells * heads)  # (T, 3, A)
-    full = grid.slots is None or device.type != "cpu"
-    short = [] if full else [(row, length) for row, length in enumerate(grid.lengths.tolist()) if length < grid.width]
-    return PaddedPlan(heads, direction, grid, rows.reshape(-1), rows_of_parts.reshape(-1), origin.reshape(-1), short)
+    full = layout.slots is None or device.type != "cpu"
+    short = [] if full else [(row, length) for row, length in enumerate(layout.lengths.tolist()) if length < layout.width]
+    return PaddedPlan(heads, direction, layout, rows.reshape(-1), rows_of_parts.reshape(-1), origin.reshape(-1), short)
 
 
 def attend(projected: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
@@ -127,11 +128,11 @@ def _attend_jagged(projected: Tensor, plan: JaggedPlan, dropout: float) -> Tenso
 def _attend_padded(projected: Tensor, plan: PaddedPlan, dropout: float) -> Tensor:
     """By PyTorch's fused kernels over a rectangle; on a CPU they know no dropout, and their gradient is slower than ours."""
     queries, keys, values = _padded(projected, plan)  # (B, A, S, D)
-    grid, device, allowed = plan.grid, projected.device, None
+    layout, device, allowed = plan.layout, projected.device, None
     if plan.direction == "anticausal":
-        allowed = torch.ones(grid.width, grid.width, dtype=torch.bool, device=device).triu()
-    elif plan.direction == "bidirectional" and grid.slots is not None:
-        allowed = (torch.arange(grid.width, device=device) < grid.lengths[:, None])[:, None, None, :]
+        allowed = torch.ones(layout.width, layout.width, dtype=torch.bool, device=device).triu()
+    elif plan.direction == "bidirectional" and layout.slots is not None:
+        allowed = (torch.arange(layout.width, device=device) < layout.lengths[:, None])[:, None, None, :]
     mixed = F.scaled_dot_product_attention(
         queries, keys, values, attn_mask=allowed, dropout_p=dropout, is_causal=plan.direction == "causal"
     )
@@ -140,8 +141,8 @@ def _attend_padded(projected: Tensor, plan: PaddedPlan, dropout: float) -> Tenso
 
 def _padded(projected: Tensor, plan: PaddedPlan) -> Tensor:
     """(T, 3H) → queries, keys, values (3, B, A, S, D)."""
-    grid, size = plan.grid, projected.shape[1] // (3 * plan.heads)
-    return projected.reshape(-1, size).index_select(0, plan.origin).view(3, grid.sequences, plan.heads, grid.width, size)
+    layout, size = plan.layout, projected.shape[1] // (3 * plan.heads)
+    return projected.reshape(-1, size).index_select(0, plan.origin).view(3, layout.sequences, plan.heads, layout.width, size)
 
 
 class _Attention(torch.autograd.Function):
@@ -190,15 +191,15 @@ class _Attention(torch.autograd.Function):
 
 def _scores(queries: Tensor, keys: Tensor, plan: PaddedPlan) -> Tensor:
     """Q Kᵀ (B * A, S, S) of scaled queries, with what a position may not look at far below everything else."""
-    grid = plan.grid
+    layout = plan.layout
     scores = torch.bmm(queries, keys.transpose(1, 2))
     if plan.direction != "bidirectional":
-        allowed = torch.ones(grid.width, grid.width, dtype=torch.bool)
+        allowed = torch.ones(layout.width, layout.width, dtype=torch.bool)
         allowed = allowed.tril() if plan.direction == "causal" else allowed.triu()
-        return scores.add_(torch.zeros(grid.width, grid.width, dtype=scores.dtype).masked_fill_(~allowed, FORBIDDEN))
-    by_sequence = scores.view(grid.sequences, plan.heads, grid.width, grid.width)
+        return scores.add_(torch.zeros(layout.width, layout.width, dtype=scores.dtype).masked_fill_(~allowed, FORBIDDEN))
+    by_sequence = scores.view(layout.sequences, plan.heads, layout.width, layout.width)
     if len(plan.short) * SHORT_COSTS > scores.numel():  # most are short, as in fine-tuning: one pass over all scores
-        unseen = torch.arange(grid.width) >= grid.lengths[:, None]  # (B, S)
+        unseen = torch.arange(layout.width) >= layout.lengths[:, None]  # (B, S)
         by_sequence.add_(torch.zeros(unseen.shape, dtype=scores.dtype).masked_fill_(unseen, FORBIDDEN)[:, None, None, :])
         return scores
     for sequence, length in plan.short:  # few are, as in pre-training, where that pass would cost more

@@ -11,24 +11,24 @@ from torch import Tensor, nn
 from bertlab.data.batches import Batch
 from bertlab.models.architecture import Architecture
 from bertlab.models.dropout import add_dropped, drop
-from bertlab.models.grid import Grid
 from bertlab.models.norms import make_norm
+from bertlab.models.padding import PaddedLayout
 from bertlab.models.recomputing import through
 
 FORWARD, BACKWARD = "rightward", "leftward"  # the way an LSTM reads
 
 
-def grids_of(batch: Batch) -> dict[str, Grid]:
+def layouts_of(batch: Batch) -> dict[str, PaddedLayout]:
     """The sequences of ``batch`` in the order in which each way of reading meets their tokens: padding comes last and reaches none."""
-    return {FORWARD: Grid.of(batch), BACKWARD: Grid.of(batch, reverse=True)}
+    return {FORWARD: PaddedLayout.of(batch), BACKWARD: PaddedLayout.of(batch, reverse=True)}
 
 
-def read(lstms: nn.ModuleDict, x: Tensor, grids: dict[str, Grid]) -> Tensor:
+def read(lstms: nn.ModuleDict, x: Tensor, layouts: dict[str, PaddedLayout]) -> Tensor:
     """(T, inputs) → the states of one LSTM a way, side by side: (T, their widths together)."""
     states = []
     for way, lstm in lstms.items():
-        hidden, _ = lstm(grids[way].pad(x).transpose(0, 1))  # (S, B, width of a way)
-        states.append(grids[way].unpad(hidden.transpose(0, 1)))
+        hidden, _ = lstm(layouts[way].pad(x).transpose(0, 1))  # (S, B, width of a way)
+        states.append(layouts[way].unpad(hidden.transpose(0, 1)))
     return states[0] if len(states) == 1 else torch.cat(states, -1)
 
 
@@ -47,9 +47,9 @@ class Recurrence(nn.Module):
         self.residual = inputs == width
         self.dropout = architecture.dropout
 
-    def forward(self, x: Tensor, grids: dict[str, Grid]) -> Tensor:
+    def forward(self, x: Tensor, layouts: dict[str, PaddedLayout]) -> Tensor:
         """(T, inputs) → (T, width)."""
-        update = read(self.lstms, self.norm(x) if self.pre else x, grids)
+        update = read(self.lstms, self.norm(x) if self.pre else x, layouts)
         x = add_dropped(x, update, self.dropout, self.training) if self.residual else drop(update, self.dropout, self.training)
         return x if self.pre else self.norm(x)
 
@@ -64,17 +64,17 @@ class Stack(nn.Module):
         self.norm = make_norm(architecture, width) if architecture.placement == "pre" else None
         self.recompute = False  # whether the backward pass computes once more what layers have computed
 
-    def forward(self, x: Tensor, grids: dict[str, Grid]) -> Tensor:
+    def forward(self, x: Tensor, layouts: dict[str, PaddedLayout]) -> Tensor:
         """(T, H) → (T, width)."""
         for layer in self.layers:
-            x = through(layer, self.recompute, x, grids)
+            x = through(layer, self.recompute, x, layouts)
         return x if self.norm is None else self.norm(x)
 
-    def states(self, x: Tensor, grids: dict[str, Grid]) -> list[Tensor]:
+    def states(self, x: Tensor, layouts: dict[str, PaddedLayout]) -> list[Tensor]:
         """(T, H) → what each layer makes of it, the last after the final norm if there is one."""
         states = []
         for layer in self.layers:
-            x = through(layer, self.recompute, x, grids)
+            x = through(layer, self.recompute, x, layouts)
             states.append(x)
         if self.norm is not None:
             states[-1] = self.norm(states[-1])
@@ -102,14 +102,14 @@ class BiLSTM(nn.Module):
 
     def forward(self, x: Tensor, batch: Batch) -> Tensor:
         """(T, H) → (T, H)."""
-        grids = grids_of(batch)
-        states = [stack(x, grids) for stack in self.stacks]
+        layouts = layouts_of(batch)
+        states = [stack(x, layouts) for stack in self.stacks]
         return states[0] if len(states) == 1 else torch.cat(states, -1)
 
     def states(self, x: Tensor, batch: Batch) -> list[Tensor]:
         """(T, H) → what each layer makes of it; those of a pair's two stacks side by side."""
-        grids = grids_of(batch)
-        layers = zip(*(stack.states(x, grids) for stack in cast(Iterable[Stack], self.stacks)), strict=True)
+        layouts = layouts_of(batch)
+        layers = zip(*(stack.states(x, layouts) for stack in cast(Iterable[Stack], self.stacks)), strict=True)
         return [states[0] if len(states) == 1 else torch.cat(states, -1) for states in layers]
 
     def parts(self) -> list[list[nn.Module]]:

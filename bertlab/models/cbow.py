@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from bertlab.data.batches import Batch
 from bertlab.models.architecture import Architecture
-from bertlab.models.grid import Grid
 from bertlab.models.norms import make_norm
+from bertlab.models.padding import PaddedLayout
 
 
 class BagOfWords(nn.Module):
@@ -29,11 +29,11 @@ class BagOfWords(nn.Module):
         own = self.attention != "bidirectional"
         sums, counts = x.new_zeros(x.shape), torch.zeros_like(batch.positions)
         if self.attention != "anticausal":
-            sums, counts = self._before(x, Grid.of(batch), batch.positions, own)
+            sums, counts = self._before(x, PaddedLayout.of(batch), batch.positions, own)
         if self.attention != "causal":
             lengths = batch.offsets.diff()
             row = torch.repeat_interleave(torch.arange(batch.sequences, device=x.device), lengths, output_size=len(x))
-            after, counts_after = self._before(x, Grid.of(batch, reverse=True), lengths[row] - 1 - batch.positions, own)
+            after, counts_after = self._before(x, PaddedLayout.of(batch, reverse=True), lengths[row] - 1 - batch.positions, own)
             sums, counts = sums + after, counts + counts_after
         return self.norm((sums / counts.clamp(min=1)[:, None]).to(x.dtype))
 
@@ -45,17 +45,17 @@ class BagOfWords(nn.Module):
         """The modules of its one layer."""
         return [[self.norm]]
 
-    def _before(self, x: Tensor, grid: Grid, places: Tensor, own: bool) -> tuple[Tensor, Tensor]:
+    def _before(self, x: Tensor, layout: PaddedLayout, places: Tensor, own: bool) -> tuple[Tensor, Tensor]:
         """Sums (T, H) over the tokens read before each, with its ``own`` or not, and how many they are (T,).
 
         ``places`` (T,) counts what was read before a token. Sums run within a sequence, so no sequence touches another even in
         rounding, and an excluded token is never added in the first place.
         """
-        padded = grid.pad(x.float() if x.dtype in (torch.bfloat16, torch.float16) else x)  # (B, S, H)
+        padded = layout.pad(x.float() if x.dtype in (torch.bfloat16, torch.float16) else x)  # (B, S, H)
         running = torch.cat((torch.zeros_like(padded[:, :1]), padded.cumsum(1)), 1)  # (B, S + 1, H), what lies before slot s
         end = running[:, 1:] if own else running[:, :-1]
         if self.window is None:
-            return grid.unpad(end), places + int(own)
-        slots = torch.arange(grid.width, device=x.device)
+            return layout.unpad(end), places + int(own)
+        slots = torch.arange(layout.width, device=x.device)
         start = running.index_select(1, (slots - self.window).clamp(min=0))
-        return grid.unpad(end - start), places.clamp(max=self.window) + int(own)
+        return layout.unpad(end - start), places.clamp(max=self.window) + int(own)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from bertlab.data.batches import Batch
-from bertlab.models.grid import Grid
-from bertlab.models.segments import Segments, at_least_fp32
+from bertlab.models.padding import PaddedLayout
+from bertlab.models.ragged_rows import RaggedRows, at_least_fp32
 
 
 class LinearChainCRF(nn.Module):
@@ -33,20 +33,20 @@ class LinearChainCRF(nn.Module):
 
     def _scores(self, emissions: Tensor, tags: Tensor, sentences: Batch) -> Tensor:
         place, rows = sentences.positions, len(tags)
-        segments = Segments.of(sentences.offsets, rows)
-        last = place == (sentences.offsets.diff() - 1)[segments.of_row]
+        parts = RaggedRows.of(sentences.offsets, rows)
+        last = place == (sentences.offsets.diff() - 1)[parts.of_row]
         entered = torch.where(place == 0, self.start[tags], self.transitions[tags.roll(1), tags])
         score = emissions.gather(1, tags[:, None]).view(-1) + entered + self.end[tags].masked_fill(~last, 0)
-        return segments.sum(score)
+        return parts.sum(score)
 
     def _log_partition(self, emissions: Tensor, sentences: Batch) -> Tensor:
-        grid = Grid.of(sentences)
-        places = grid.pad(emissions).unbind(1)  # S of (E, C)
+        layout = PaddedLayout.of(sentences)
+        places = layout.pad(emissions).unbind(1)  # S of (E, C)
         total = self.start + places[0]  # (E, C) log of the sum over all taggings so far that end in a tag
         for place, emission in enumerate(places[1:], 1):
             longer = torch.logsumexp(total[:, :, None] + self.transitions, 1) + emission
-            total = torch.where((place < grid.lengths)[:, None], longer, total)
-        return torch.logsumexp(total + self.end, 1).masked_fill(grid.lengths == 0, 0)
+            total = torch.where((place < layout.lengths)[:, None], longer, total)
+        return torch.logsumexp(total + self.end, 1).masked_fill(layout.lengths == 0, 0)
 
     @torch.no_grad()
     def decode(self, emissions: Tensor, sentences: Batch) -> Tensor:
@@ -56,19 +56,19 @@ class LinearChainCRF(nn.Module):
             return self._decode(emissions, sentences)
 
     def _decode(self, emissions: Tensor, sentences: Batch) -> Tensor:
-        grid = Grid.of(sentences)
-        places = grid.pad(emissions).unbind(1)  # S of (E, C)
+        layout = PaddedLayout.of(sentences)
+        places = layout.pad(emissions).unbind(1)  # S of (E, C)
         best = self.start + places[0]  # (E, C) score of the best tagging so far that ends in a tag
         before: list[Tensor] = []  # S - 1 of (E, C), the tag before in that tagging
         for place, emission in enumerate(places[1:], 1):
             longer, previous = (best[:, :, None] + self.transitions).max(1)
-            best = torch.where((place < grid.lengths)[:, None], longer + emission, best)
+            best = torch.where((place < layout.lengths)[:, None], longer + emission, best)
             before.append(previous)
         tag = (best + self.end).argmax(1)  # (E,) of the last word
         tags = [tag]
-        for place in range(grid.width - 2, -1, -1):
+        for place in range(layout.width - 2, -1, -1):
             # Past its end a sentence keeps its last tag.
             earlier = before[place].gather(1, tag[:, None]).view(-1)
-            tag = torch.where(place + 1 < grid.lengths, earlier, tag)
+            tag = torch.where(place + 1 < layout.lengths, earlier, tag)
             tags.append(tag)
-        return grid.unpad(torch.stack(tags[::-1], 1)[..., None]).view(-1)
+        return layout.unpad(torch.stack(tags[::-1], 1)[..., None]).view(-1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bertlab.models.segments import Segments
+from bertlab.models.ragged_rows import RaggedRows
 
 
 def pooled_width(width: int, pooling: str, directions: int) -> int:
@@ -30,6 +30,6 @@ def pool(states: Tensor, offsets: Tensor, pooling: str, directions: int) -> Tens
             return torch.cat((begin, end), -1)
         begin, end = (each.view(len(each), directions, 2, -1) for each in (begin, end))
         return torch.stack((end[:, :, 0], begin[:, :, 1]), 2).flatten(1)
-    segments = Segments.of(offsets, len(states))
-    parts = {"mean": [segments.mean], "max": [segments.max], "mean_max": [segments.mean, segments.max]}[pooling]
+    rows = RaggedRows.of(offsets, len(states))
+    parts = {"mean": [rows.mean], "max": [rows.max], "mean_max": [rows.mean, rows.max]}[pooling]
     return torch.cat([part(states) for part in parts], -1)

@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from bertlab.data.batches import Batch
 from bertlab.finetune_config import FeaturesConfig, HeadConfig
 from bertlab.models.architecture import Architecture
-from bertlab.models.bilstm import BACKWARD, FORWARD, grids_of, read
+from bertlab.models.bilstm import BACKWARD, FORWARD, layouts_of, read
 from bertlab.models.crf import LinearChainCRF
 from bertlab.models.dropout import drop
 from bertlab.models.features import is_weighted, layers_read
 from bertlab.models.initialisation import initialise
 from bertlab.models.pooling import pool, pooled_width
-from bertlab.models.segments import Segments, at_least_fp32
+from bertlab.models.ragged_rows import RaggedRows, at_least_fp32
 from bertlab.models.task_checks import OF_A_SEQUENCE
 
 
@@ -42,7 +42,7 @@ class Convolution(nn.Module):
         """(T, inputs) → (T, filters)."""
         rows = len(x)
         place = sequences.positions
-        following = sequences.offsets[1:][Segments.of(sequences.offsets, rows).of_row] - 1 - torch.arange(rows, device=x.device)
+        following = sequences.offsets[1:][RaggedRows.of(sequences.offsets, rows).of_row] - 1 - torch.arange(rows, device=x.device)
         total = self.bias.expand(rows, -1)
         for index, part in enumerate(self.weights(x).view(rows, self.width, -1).unbind(1)):
             shift = index - (self.width - 1) // 2  # of the token that is read from the one that reads
@@ -64,10 +64,10 @@ class Reader(nn.Module):
 
     def forward(self, x: Tensor, sequences: Batch) -> Tensor:
         """(T, inputs) → (T, 2 hidden), the states of both directions side by side."""
-        grids = grids_of(sequences)
+        layouts = layouts_of(sequences)
         for number, lstms in enumerate(self.layers):
             assert isinstance(lstms, nn.ModuleDict)
-            x = read(lstms, x if number == 0 else drop(x, self.dropout, self.training), grids)
+            x = read(lstms, x if number == 0 else drop(x, self.dropout, self.training), layouts)
         return x
 
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from bertlab.data.batches import Batch
 from bertlab.data.task_batch import TaskBatch
 from bertlab.models.crf import LinearChainCRF
-from bertlab.models.segments import Segments
+from bertlab.models.ragged_rows import RaggedRows
 
 UNKNOWN = -1  # a tag that the file does not tell
 
@@ -40,7 +40,7 @@ def summed_loss(kind: str, logits: Tensor, batch: TaskBatch, crf: LinearChainCRF
 def _span_loss(logits: Tensor, batch: TaskBatch) -> Tensor:
     assert batch.starts is not None
     assert batch.ends is not None
-    windows = Segments.of(batch.inputs.offsets, len(logits))
+    windows = RaggedRows.of(batch.inputs.offsets, len(logits))
     probabilities = windows.log_softmax(logits)  # (T, 2)
     first = batch.inputs.offsets[:-1]
     return -(probabilities[first + batch.starts, 0].sum() + probabilities[first + batch.ends, 1].sum()) / 2
@@ -76,9 +76,9 @@ def log_probabilities(kind: str, logits: Tensor, batch: TaskBatch) -> Tensor:
     return F.log_softmax(logits, -1)
 
 
-def choices_of(logits: Tensor, batch: TaskBatch) -> Segments:
+def choices_of(logits: Tensor, batch: TaskBatch) -> RaggedRows:
     """The sequences of each example."""
-    return Segments.of_lengths(batch.sequences_per_example, len(logits))
+    return RaggedRows.of_lengths(batch.sequences_per_example, len(logits))
 
 
 def sentences_of(batch: TaskBatch) -> Batch:
@@ -86,7 +86,7 @@ def sentences_of(batch: TaskBatch) -> Batch:
     assert batch.word_tokens is not None
     assert batch.words_per_example is not None
     inputs, words = batch.inputs, len(batch.word_tokens)
-    sentences = Segments.of_lengths(batch.words_per_example, words)
+    sentences = RaggedRows.of_lengths(batch.words_per_example, words)
     place = torch.arange(words, device=batch.word_tokens.device) - sentences.offsets[sentences.of_row]
     return Batch(
         tokens=inputs.tokens[batch.word_tokens],

@@ -17,7 +17,7 @@ from bertlab.data.batches import Batch
 
 
 @dataclass
-class Grid:
+class PaddedLayout:
     """Where each of the T flat tokens lies in a rectangle of B sequences by S slots."""
 
     sequences: int  # B
@@ -26,8 +26,8 @@ class Grid:
     slots: Tensor | None  # (T,) the slot of each token, in row order; None where every slot is taken: slot t is token t
 
     @classmethod
-    def of(cls, batch: Batch, *, reverse: bool = False, right: bool = False) -> Grid:
-        """The grid of ``batch``, its sequences in their order or each ``reverse``d, at the left end of a row or at the ``right``."""
+    def of(cls, batch: Batch, *, reverse: bool = False, right: bool = False) -> PaddedLayout:
+        """The layout of ``batch``, its sequences in their order or each ``reverse``d, at the left end of a row or at the ``right``."""
         lengths = batch.offsets.diff()
         sequences, width = batch.sequences, batch.max_length
         full = batch.tokens.numel() == sequences * width
