@@ -1,4 +1,4 @@
-"""Which weights of a task model are trained, when, and at what rate; which start anew.
+"""Which weights of a task model are trained, and when; which start anew. At what rate they are is said by ``training.optimizers``.
 
 The model is seen as parts, from the lowest: the embeddings, layers 1 to L (a final norm is layer L's), and above them the head, with the
 pooler, which is always trained.
@@ -7,19 +7,13 @@ pooler, which is always trained.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from torch import nn
 
-from bertlab.config import OptimizerConfig
 from bertlab.finetune_config import TuningConfig
 from bertlab.models.bert import Bert
 from bertlab.models.initialisation import start_anew
 from bertlab.models.task_model import TaskModel
-
-# Times the rate of everything else. A CRF's scores and the weights of a mix of layers are differences of log-odds, of the order of 1; Adam
-# moves a weight by about the rate each step, and a few thousand steps at BERT's 5e-5 would leave them at zero, which is no CRF and a mean.
-LOG_ODDS_SCALE = 20.0
 
 
 def parts_of(bert: Bert) -> list[list[nn.Module]]:
@@ -52,7 +46,7 @@ def set_trained(model: TaskModel, tuning: TuningConfig, share: float = 0.0) -> i
     lowest = len(parts) if model.is_frozen else lowest_trained(tuning, len(parts), share)
     changed = False
     for number, modules in enumerate(parts):
-        for parameter in _parameters(modules):
+        for parameter in parameters_of(modules):
             changed |= parameter.requires_grad != (number >= lowest)
             parameter.requires_grad_(number >= lowest)
             if number < lowest:
@@ -60,39 +54,6 @@ def set_trained(model: TaskModel, tuning: TuningConfig, share: float = 0.0) -> i
     if changed:
         model.train(model.training)  # batch norms: a frozen one's statistics stay as they are
     return len(parts) - lowest
-
-
-def task_parameter_groups(model: TaskModel, optimizer: OptimizerConfig, tuning: TuningConfig) -> list[dict[str, Any]]:
-    """Groups for an optimizer, of all that will ever be trained; unfrozen later or now makes no difference.
-
-    Besides "params" and "weight_decay" (matrices decay, vectors do not: they are biases and norms' weights) each has a "name" and a
-    "scale", by which the scheduled learning rate is to be multiplied: 1 for the head, ``layer_decay`` for the highest layer, its square
-    for the next one, down to the embeddings; more than 1 for a CRF and for the weights of a mix of layers.
-    """
-    parts = parts_of(model.bert)
-    lowest = len(parts) if model.is_frozen else lowest_trained(tuning, len(parts))
-    log_odds = {
-        "crf": [] if model.head.crf is None else list(model.head.crf.parameters()),
-        "mix of layers": [] if model.head.mix is None else [model.head.mix.weights],
-    }
-    rates = [
-        ("embeddings" if number == 0 else f"layer {number}", tuning.layer_decay ** (len(parts) - number), _parameters(modules))
-        for number, modules in enumerate(parts)
-        if number >= lowest
-    ]
-    faster = {id(parameter) for parameters in log_odds.values() for parameter in parameters}
-    rates += [("head", 1.0, [each for each in model.head_parameters() if id(each) not in faster])]
-    rates += [(name, LOG_ODDS_SCALE, parameters) for name, parameters in log_odds.items()]
-    groups: dict[tuple[float, bool], dict[str, Any]] = {}
-    for name, scale, parameters in rates:
-        for decays in (True, False):
-            chosen = [parameter for parameter in parameters if (parameter.dim() >= 2) == decays]
-            if chosen:
-                decay = optimizer.weight_decay if decays else 0.0
-                group = groups.setdefault((scale, decays), {"params": [], "weight_decay": decay, "scale": scale, "name": []})
-                group["params"] += chosen
-                group["name"].append(name)
-    return [group | {"name": ", ".join(group["name"])} for group in groups.values()]
 
 
 def reinitialise(bert: Bert, layers: int) -> None:
@@ -107,5 +68,6 @@ def reinitialise(bert: Bert, layers: int) -> None:
         start_anew(module, bert.architecture.initializer_range)
 
 
-def _parameters(modules: Iterable[nn.Module]) -> list[nn.Parameter]:
+def parameters_of(modules: Iterable[nn.Module]) -> list[nn.Parameter]:
+    """All of these modules' parameters."""
     return [parameter for module in modules for parameter in module.parameters()]

@@ -9,12 +9,12 @@ from torch.optim import AdamW
 
 from bertlab.data.task_batch import TaskBatch
 from bertlab.finetune_config import FinetuneConfig
-from bertlab.models.freezing import set_trained, task_parameter_groups
+from bertlab.models.freezing import set_trained
 from bertlab.models.task_model import TaskModel
 from bertlab.training.finetune_data import TaskStep
 from bertlab.training.metrics import Sums
 from bertlab.training.module import TrainingModule
-from bertlab.training.optimizers import optimizer_over
+from bertlab.training.optimizers import optimizer_over, task_parameter_groups
 from bertlab.training.schedules import Schedule
 
 COUNTED = ("task_loss", "items")

@@ -16,10 +16,10 @@ from bertlab.finetune_config import FeaturesConfig, TuningConfig
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
 from bertlab.models.dropout import seed_dropout
-from bertlab.models.freezing import LOG_ODDS_SCALE, lowest_trained, parts_of, reinitialise, set_trained, task_parameter_groups
+from bertlab.models.freezing import lowest_trained, parts_of, reinitialise, set_trained
 from bertlab.models.task_checks import check_tuning
 from bertlab.models.task_model import TaskModel
-from bertlab.training.optimizers import BertAdam
+from bertlab.training.optimizers import LOG_ODDS_SCALE, BertAdam, task_parameter_groups
 
 torch.set_num_threads(1)
 LAYERS = 3
