@@ -18,7 +18,7 @@ from bertlab.ablation.graph import FINETUNING, PRETRAINING, CellPlan, Node, Plan
 from bertlab.ablation.grid import RANDOM, RANDOM_CAUSAL, Column, Grid, Row, Seeds
 from bertlab.ablation.meaning import Meanings, architecture_of, key_of, shape_of
 from bertlab.ablation.measures import measures_of
-from bertlab.ablation.plan_notes import data_in_words, seeds_in_words, unlike_random
+from bertlab.ablation.plan_notes import data_in_words, hold_out_others, seeds_in_words, unlike_random
 from bertlab.ablation.scales import GridScale, load_scale
 from bertlab.ablation.words import key_of_word, merged, probe_words, without_settled
 from bertlab.config import BudgetConfig, PretrainConfig
@@ -253,6 +253,8 @@ class _Planner:
             own = {key_of_word(word) for word in (*self.settings.machine, *_COMPOSED_WITH)}
             table.finetunings[name, column] = (config, tuple(word for word in words if key_of_word(word) not in own))
         tunings = {cell: config for cell, (config, _) in table.finetunings.items()}
+        if any(config.task.format == "probe" for config in tunings.values()):
+            table.notes += hold_out_others({name: row.config for name, row in table.rows.items() if not row.row.random}, table.base)
         table.notes += unlike_random(table.grid.random, {name: row.config for name, row in table.rows.items()}, tunings)
 
     def check_split(self, table: _Table, column: str, config: FinetuneConfig, where: str) -> None:

@@ -38,6 +38,25 @@ def _text(config: PretrainConfig) -> str:
     return f"corpus={corpus.kind}{where} but for {100 * corpus.held_out:g}% of its documents, with {pieces}, {case}"
 
 
+def hold_out_others(rows: Mapping[str, PretrainConfig], base: PretrainConfig) -> list[str]:
+    """Which rows do not hold out all the documents that probes are evaluated on: those that ``base`` holds out.
+
+    Documents are held out by the hashes of their tokens, the smallest first: a larger share holds out those of a smaller one, too.
+    """
+    others = [name for name, config in rows.items() if not _holds_out_all(config, base)]
+    if not others:
+        return []
+    return [
+        "Probes that are made of held-out documents take those that the table's own corpus, vocabulary and corpus.held_out keep from"
+        f" pre-training: {' and '.join(others)}, where one of the three is another, may have been trained on them."
+    ]
+
+
+def _holds_out_all(config: PretrainConfig, base: PretrainConfig) -> bool:
+    alike = replace(config.corpus, held_out=base.corpus.held_out) == base.corpus and config.tokenizer == base.tokenizer
+    return alike and config.corpus.held_out >= base.corpus.held_out
+
+
 def unlike_random(
     random: Mapping[str, str], rows: Mapping[str, PretrainConfig], finetunings: Mapping[tuple[str, str], FinetuneConfig]
 ) -> list[str]:

@@ -106,6 +106,8 @@ def examples_of(task: TaskConfig, source: Source, labels: Sequence[str], reading
         _refuse_doubled_ids(source.table.path, made)
     if task.kind == "tagging" and task.document_context:
         documents = [row.document for row in source.table.rows]
+        if len(documents) > 1 and len(set(documents)) == 1:
+            reading.note(f"{source.split}: sentences of a file that marks no documents: all of it is taken for one", len(documents))
         return list(with_context([example for example in made if isinstance(example, TaggingExample)], documents, task.max_length))
     return made
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import sys
 import time
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from rich.text import Text
 
+from bertlab.ablation import templates
+from bertlab.ablation.executor import Assignment, Task
 from bertlab.ablation.failures import last_words, reason_of
 from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node
 from bertlab.ablation.live_view import LiveView, LogView, summary
@@ -25,6 +28,41 @@ from bertlab.ablation.run_states import RunState, State
 from bertlab.ablation.time_left import seconds_left, seconds_left_of, share_done
 from bertlab.data.workers import available_cores
 from bertlab.errors import UserError
+
+# Templates
+
+OBEDIENT = """
+import json, sys
+for line in sys.stdin:
+    print(json.dumps({"ended": json.loads(line)["start"], "code": 0}), flush=True)
+"""
+
+
+def test_a_template_that_was_killed_while_it_had_nothing_to_do_costs_no_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(templates, "TEMPLATE", (sys.executable, "-c", OBEDIENT))
+    reading, writing = os.pipe()
+    used = templates.Templates(reading, os.environ)
+
+    def code_of(key: str) -> int:
+        task = used.start(Task(key, key, Assignment(pretraining(key), tmp_path, ()), tmp_path / "log"))
+        deadline = time.monotonic() + 30.0
+        while (code := task.poll()) is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return code
+
+    try:
+        assert code_of("one") == 0
+        assert used._current is not None
+        assert used._current._process is not None
+        used._current._process.kill()
+        assert used._current._process.wait() == -signal.SIGKILL
+        assert code_of("two") == 0
+    finally:
+        used.close()
+        os.close(reading)
+        os.close(writing)
+
 
 # Failures
 

@@ -345,6 +345,23 @@ class TestNotes:
         expected = [f"Random rows: compared are {' and '.join(named)} with one that is fine-tuned in another way."] if named else []
         assert [note.split(" What lies")[0] for note in found if note.startswith("Random rows: ")] == expected
 
+    @pytest.mark.parametrize(
+        ("of_two", "told"),
+        [
+            (["corpus.held_out=0.01"], True),  # has trained on most of what the other one holds out
+            (["corpus.held_out=0.5"], False),  # holds out the same documents, and more
+            (["tokenizer.vocab_size=512"], True),  # the hashes are of other tokens
+            (["corpus.filter.min_words=2"], True),
+            (["masking=zero"], False),
+        ],
+    )
+    def test_rows_that_may_have_been_trained_on_what_probes_are_made_of(
+        self, settings: Settings, tmp_path: Path, of_two: list[str], told: bool
+    ) -> None:
+        rows = {"one": {"pretrain": ["objective=mlm"]}, "two": {"pretrain": ["objective=mlm_nsp", *of_two]}}
+        notes = plan([written(tmp_path, rows=rows)], settings).tables["mine"].notes
+        assert [" two, where one of the three is another, may have been trained on them" in note for note in notes].count(True) == told
+
 
 class TestMeasures:
     def test_probes_stand_in_once_each(self, paper: Plan) -> None:

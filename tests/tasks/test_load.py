@@ -289,6 +289,7 @@ class TestColumnsOfWords:
         assert (second.before, second.after) == (("EU", "rejects"), ())
         assert (third.words, third.before, third.after) == (("No",), (), ())
         assert second.tags == (task.labels.index("B-PER"), task.labels.index("I-PER"))
+        assert load(task, "train").notes == []
         assert all(
             not example.before + example.after for example in load(configured("conll2003", path=str(tmp_path)), "train").splits["train"]
         )
@@ -296,7 +297,9 @@ class TestColumnsOfWords:
     def test_context_is_bounded_by_what_a_sequence_can_hold(self, tmp_path: Path) -> None:
         write(tmp_path / "train.txt", *(line for number in range(9) for line in (f"w{number}\tO", "v\tO", "\t", "")))
         task = configured("tagging", path=str(tmp_path), document_context=True, max_length=3)
-        middle = load(task, "train").splits["train"][4]
+        data = load(task, "train")
+        assert data.notes == ["train: sentences of a file that marks no documents: all of it is taken for one (9)"]
+        middle = data.splits["train"][4]
         assert (middle.before, middle.words, middle.after) == (("v", "w3", "v"), ("w4", "v"), ("w5", "v", "w6"))
 
     def test_tags_of_several_annotators(self, tmp_path: Path) -> None:

@@ -303,7 +303,7 @@ class TestHeldOut:
         folder, _ = repeating
         task = probe_task("bigram_shift", folder / "corpus.jsonl", held_out=self.SHARE, documents="auto")
         data = built(task, folder / "cache")
-        assert data.notes == ["The examples are of documents that pre-training has not seen."]
+        assert data.notes == ["The examples are of documents that pre-training holds out."]
         assert {name: len(examples) for name, examples in data.splits.items()} == {"train": 120, "dev": 40, "test": 40}
 
     def test_auto_takes_any_document_where_too_few_are_held_out_and_says_so(self, repeating: tuple[Path, Documents]) -> None:

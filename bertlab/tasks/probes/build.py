@@ -261,8 +261,10 @@ def vocabulary_key(tokenizer: TokenizerConfig) -> list[Any]:
 
 def _of_held_out(parted: dict[str, list[Supply]]) -> str:
     if all(one.held_out for one in parted["train"]):
-        return "The examples are of documents that pre-training has not seen."
-    return "The examples of dev and test are of documents that pre-training has not seen; those of train are of others, which it may have."
+        return "The examples are of documents that pre-training holds out."
+    return (
+        "The examples of dev and test are of documents that pre-training holds out; those of train are of others, which it may have seen."
+    )
 
 
 def read_examples(path: Path, maker: Probe) -> TaskData:
