@@ -15,6 +15,7 @@ from bertlab.data.batches import Batch
 from bertlab.models.architecture import Architecture
 from bertlab.models.dropout import dropped_elements
 from bertlab.models.padding import PaddedLayout
+from bertlab.models.ragged_rows import part_of_each_row
 
 # What a forbidden score becomes: far below any other, yet finite in every floating-point type in use.
 FORBIDDEN = -1e30
@@ -109,9 +110,7 @@ def _attend_jagged(projected: Tensor, plan: JaggedPlan, dropout: float) -> Tenso
     """By PyTorch's fused kernels over sequences of unequal length."""
     batch, reverse = plan.batch, None
     if plan.direction == "anticausal":  # the kernels know causal only: turn every sequence round, and back
-        row = torch.repeat_interleave(
-            torch.arange(batch.sequences, device=projected.device), batch.offsets.diff(), output_size=len(projected)
-        )
+        row = part_of_each_row(batch.offsets.diff(), len(projected))
         reverse = batch.offsets[row + 1] - 1 - batch.positions
         projected = projected[reverse]
     parts = projected.view(len(projected), 3, plan.heads, -1).unbind(1)  # each (T, A, D)

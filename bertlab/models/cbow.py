@@ -9,6 +9,8 @@ from bertlab.data.batches import Batch
 from bertlab.models.architecture import Architecture
 from bertlab.models.norms import make_norm
 from bertlab.models.padding import PaddedLayout
+from bertlab.models.precision import at_least_fp32
+from bertlab.models.ragged_rows import part_of_each_row
 
 
 class BagOfWords(nn.Module):
@@ -32,7 +34,7 @@ class BagOfWords(nn.Module):
             sums, counts = self._before(x, PaddedLayout.of(batch), batch.positions, own)
         if self.attention != "causal":
             lengths = batch.offsets.diff()
-            row = torch.repeat_interleave(torch.arange(batch.sequences, device=x.device), lengths, output_size=len(x))
+            row = part_of_each_row(lengths, len(x))
             after, counts_after = self._before(x, PaddedLayout.of(batch, reverse=True), lengths[row] - 1 - batch.positions, own)
             sums, counts = sums + after, counts + counts_after
         return self.norm((sums / counts.clamp(min=1)[:, None]).to(x.dtype))
@@ -51,7 +53,7 @@ class BagOfWords(nn.Module):
         ``places`` (T,) counts what was read before a token. Sums run within a sequence, so no sequence touches another even in
         rounding, and an excluded token is never added in the first place.
         """
-        padded = layout.pad(x.float() if x.dtype in (torch.bfloat16, torch.float16) else x)  # (B, S, H)
+        padded = layout.pad(at_least_fp32(x))  # (B, S, H)
         running = torch.cat((torch.zeros_like(padded[:, :1]), padded.cumsum(1)), 1)  # (B, S + 1, H), what lies before slot s
         end = running[:, 1:] if own else running[:, :-1]
         if self.window is None:

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from bertlab.data.batches import Batch
 from bertlab.models.padding import PaddedLayout
-from bertlab.models.ragged_rows import RaggedRows, at_least_fp32
+from bertlab.models.precision import at_least_fp32
+from bertlab.models.ragged_rows import RaggedRows
 
 
 class LinearChainCRF(nn.Module):

@@ -35,7 +35,7 @@ from bertlab.files import written_atomically
 from bertlab.messages import say
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
-from bertlab.models.ragged_rows import at_least_fp32
+from bertlab.models.precision import at_least_fp32
 from bertlab.models.task_checks import FEATURES, check_depth, layers_of
 
 FORMAT = 1  # of the files; a change of what the numbers mean needs a new one

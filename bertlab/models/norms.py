@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bertlab.models.architecture import Architecture
+from bertlab.models.precision import at_least_fp32
 
 # BERT's 1e-12 would blow up a feature that is all but constant over a batch, as some are at initialisation.
 BATCH_EPSILON = 1e-5
@@ -48,8 +49,7 @@ class TokenBatchNorm(nn.BatchNorm1d):
     def forward(self, x: Tensor) -> Tensor:
         """(T, H) → (T, H)."""
         with torch.autocast(x.device.type, enabled=False):
-            states = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-            return self._normalised(states).to(x.dtype)
+            return self._normalised(at_least_fp32(x)).to(x.dtype)
 
     def _normalised(self, x: Tensor) -> Tensor:
         if not self.training or (len(x) < 2 and _world_size() == 1):  # one token alone has no variance

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from bertlab.data.batches import Batch
+from bertlab.models.ragged_rows import part_of_each_row
 
 
 @dataclass
@@ -33,7 +34,7 @@ class PaddedLayout:
         full = batch.tokens.numel() == sequences * width
         if full and not reverse:
             return cls(sequences, width, lengths, None)
-        row = torch.repeat_interleave(torch.arange(sequences, device=lengths.device), lengths, output_size=batch.tokens.numel())
+        row = part_of_each_row(lengths, batch.tokens.numel())
         column = lengths[row] - 1 - batch.positions if reverse else batch.positions
         if right:
             column = column + (width - lengths)[row]

@@ -11,6 +11,8 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from bertlab.models.precision import at_least_fp32
+
 
 @dataclass(frozen=True)
 class RaggedRows:
@@ -22,8 +24,7 @@ class RaggedRows:
     @classmethod
     def of(cls, offsets: Tensor, rows: int) -> Self:
         """The parts that begin at ``offsets`` (n + 1,) of ``rows`` rows, a number known without asking the device."""
-        number = torch.arange(offsets.numel() - 1, device=offsets.device)
-        return cls(offsets, torch.repeat_interleave(number, offsets.diff(), output_size=rows))
+        return cls(offsets, part_of_each_row(offsets.diff(), rows))
 
     @classmethod
     def of_lengths(cls, lengths: Tensor, rows: int) -> Self:
@@ -63,11 +64,11 @@ class RaggedRows:
         return first - self.offsets[:-1]
 
 
+def part_of_each_row(lengths: Tensor, rows: int) -> Tensor:
+    """(R,) the number of the part that each of R ``rows`` belongs to, of parts of these ``lengths`` (n,); the device is not asked."""
+    return torch.repeat_interleave(torch.arange(lengths.numel(), device=lengths.device), lengths, output_size=rows)
+
+
 def offsets_of(lengths: Tensor) -> Tensor:
     """(n + 1,) where parts of these ``lengths`` (n,) begin, and their sum."""
     return torch.cat((lengths.new_zeros(1), lengths.cumsum(0)))
-
-
-def at_least_fp32(x: Tensor) -> Tensor:
-    """``x``, in fp32 if it is in half precision."""
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x

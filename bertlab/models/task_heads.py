@@ -22,7 +22,8 @@ from bertlab.models.dropout import drop
 from bertlab.models.features import is_weighted, layers_read
 from bertlab.models.initialisation import initialise
 from bertlab.models.pooling import pool, pooled_width
-from bertlab.models.ragged_rows import RaggedRows, at_least_fp32
+from bertlab.models.precision import at_least_fp32
+from bertlab.models.ragged_rows import RaggedRows
 from bertlab.models.task_checks import OF_A_SEQUENCE
 
 
