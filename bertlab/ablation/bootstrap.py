@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertlab.ablation.example_sums import ExampleSums
+from bertlab.arrays import Floats
 from bertlab.data.randomness import derive
-
-Floats = NDArray[np.float64]
 
 _COUNTS_AT_ONCE = 4_000_000  # of examples in resamples, 8 bytes each
 

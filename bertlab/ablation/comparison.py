@@ -12,15 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bertlab.ablation.bootstrap import resampled
 from bertlab.ablation.example_sums import ExampleSums
 from bertlab.ablation.permutation import Permutation, exchanged_examples, exchanged_labels, sign_flips
 from bertlab.ablation.runs import EXAMPLES, Pairing, Run, Units, pair
 from bertlab.ablation.uncertainty import Uncertainty, common_deviations, seed_error, variance_of
-
-Floats = NDArray[np.float64]
+from bertlab.arrays import Floats
 
 DRAWS = 2000
 

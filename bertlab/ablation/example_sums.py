@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.arrays import Floats
 from bertlab.errors import unknown
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.examples import Prediction
 from bertlab.tasks.metrics import ExampleScores, example_scores, mean_ranks, metrics_of_scores
 from bertlab.tasks.squad_metrics import at_best_cut
 
-Floats = NDArray[np.float64]
 Formula = Callable[[Floats], Floats]  # totals (..., K) → metric (...)
 
 

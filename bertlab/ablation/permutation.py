@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from bertlab.ablation.bootstrap import generator
 from bertlab.ablation.example_sums import ExampleSums
-
-Floats = NDArray[np.float64]
+from bertlab.arrays import Floats
 
 _ENUMERATED = 1 << 16  # at most as many exchanges are tried one by one
 _TOLERANCE = 1e-9  # relative: differences that are equal but for rounding

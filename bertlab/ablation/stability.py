@@ -11,12 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from bertlab.ablation.permutation import Permutation, at_least, orders, share_of_extreme
-
-Floats = NDArray[np.float64]
+from bertlab.arrays import Floats
 
 _FEWEST_FOR_BONETT = 5  # values: with four or fewer their kurtosis says nothing
 

@@ -20,8 +20,7 @@ from scipy import special
 from bertlab.ablation.bootstrap import generator
 from bertlab.ablation.example_sums import ExampleSums, f1, mean
 from bertlab.ablation.runs import Run
-
-Floats = NDArray[np.float64]
+from bertlab.arrays import Floats
 
 _NODES = 64
 

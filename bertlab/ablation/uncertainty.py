@@ -26,11 +26,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import special
 from scipy.optimize import brentq
 
-Floats = NDArray[np.float64]
+from bertlab.arrays import Floats
 
 _POINTS = 200  # that stand for the distribution of examples, under a Student's t that makes it smooth
 _HARDLY = 1e-9  # a deviation of so small a share of the other kind's is none

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bertlab.arrays import Int64s
 from bertlab.data.ragged import offsets_of
 from bertlab.data.randomness import mix, permute
-
-Int64s = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

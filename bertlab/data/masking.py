@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.arrays import Int64s, UInt64s
 from bertlab.config import MaskingConfig
 from bertlab.data.ragged import ranges
-from bertlab.data.randomness import UInt64s, below, derive, mix, uniform
+from bertlab.data.randomness import below, derive, mix, uniform
 from bertlab.data.sampling import Sequences
 
 if TYPE_CHECKING:
     from bertlab.data.tokenizer import Vocabulary
 
-Int64s = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _MASK, _KEEP, _RANDOM, _ZERO, _NOISE = range(5)

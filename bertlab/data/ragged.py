@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Int64s = NDArray[np.int64]
+from bertlab.arrays import Int64s
 
 
 def ranges(starts: Int64s, lengths: Int64s) -> Int64s:

@@ -9,11 +9,8 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-from numpy.typing import NDArray
 
-UInt64s = NDArray[np.uint64]
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from bertlab.arrays import Floats, Int64s, UInt64s
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)

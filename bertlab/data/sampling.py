@@ -11,8 +11,8 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bertlab.arrays import Floats, Int64s
 from bertlab.data.epochs import EpochOrder
 from bertlab.data.mapping import let_go
 from bertlab.data.ragged import offsets_of
@@ -22,8 +22,6 @@ from bertlab.errors import UserError
 if TYPE_CHECKING:
     from bertlab.data.store import TokenStore
 
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 # Spans are found for aligned blocks of places: a NumPy call costs as much for a handful of sequences as for some hundreds.
 _BLOCK = 512

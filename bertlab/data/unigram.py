@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bertlab.arrays import Int64s
 from bertlab.data.ragged import ranges
 
 if TYPE_CHECKING:
     from bertlab.data.store import TokenStore
 
-Int64s = NDArray[np.int64]
 
 _PIECE = 1 << 20  # tokens read from a document at once
 _LIMIT = 100_000_000  # tokens counted; of a larger corpus an even sample, which has the same frequencies to three digits

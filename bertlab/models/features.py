@@ -25,10 +25,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertlab.arrays import Int64s
 from bertlab.data.batches import Batch
 from bertlab.data.made_once import to_be_made
 from bertlab.data.mapping import let_go
-from bertlab.data.ragged import Int64s
 from bertlab.data.task_batch import TaskBatch
 from bertlab.errors import UserError, unknown
 from bertlab.files import written_atomically

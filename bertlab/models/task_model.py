@@ -10,7 +10,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from bertlab.data.ragged import Int64s
+from bertlab.arrays import Int64s
 from bertlab.data.task_batch import TaskBatch
 from bertlab.finetune_config import FeaturesConfig, HeadConfig
 from bertlab.models import task_losses

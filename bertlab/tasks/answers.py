@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.arrays import Floats, Int64s
 from bertlab.data.ragged import offsets_of, ranges
 from bertlab.tasks.batching import token_indices
 from bertlab.tasks.examples import Prediction, SpanExample
 from bertlab.tasks.inputs import Inputs
-
-Int64s = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 UNREACHABLE = -1e9  # the score of an answer where the context has no token that could be one
 

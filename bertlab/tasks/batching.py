@@ -11,14 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bertlab.arrays import Int64s
 from bertlab.data.assembly import share_of
 from bertlab.data.batches import Batch
 from bertlab.data.ragged import offsets_of, ranges
 from bertlab.data.randomness import derive, permute
 from bertlab.data.task_batch import TaskBatch
 from bertlab.tasks.inputs import Inputs
-
-Int64s = NDArray[np.int64]
 
 BATCHES_SORTED_TOGETHER = 50  # a longer stretch makes batches more alike in length, a shorter one leaves more to chance which examples meet
 

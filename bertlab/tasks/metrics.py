@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.arrays import Floats, Int64s
 from bertlab.counting import counted
 from bertlab.errors import UserError, unknown
 from bertlab.task_config import TaskConfig
@@ -20,8 +21,6 @@ from bertlab.tasks.entities import entities_of
 from bertlab.tasks.examples import Prediction
 from bertlab.tasks.squad_metrics import answer_scores, best_thresholds, span_metrics
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 ExampleScores = dict[str, NDArray[Any]]  # name → a value for each example, (E,)
 
 _HARDLY = 1e-3  # numbers whose deviation is so small a share of the labels' are called constant
@@ -104,7 +103,7 @@ def nothing_learned(task: TaskConfig, predictions: Sequence[Prediction], metric:
     return None
 
 
-def _indexed(predictions: Sequence[Prediction], labels: Sequence[str]) -> tuple[Ints, Ints]:
+def _indexed(predictions: Sequence[Prediction], labels: Sequence[str]) -> tuple[Int64s, Int64s]:
     index = {label: number for number, label in enumerate(labels)}
     found = []
     for values in ([prediction.gold for prediction in predictions], [prediction.prediction for prediction in predictions]):
@@ -188,7 +187,7 @@ _SCORES: Mapping[str, Callable[[TaskConfig, Sequence[Prediction], Sequence[str]]
 }
 
 
-def _classification_metrics(gold: Ints, predicted: Ints, labels: Sequence[str]) -> dict[str, float]:
+def _classification_metrics(gold: Int64s, predicted: Int64s, labels: Sequence[str]) -> dict[str, float]:
     classes = len(labels)
     confusion = np.bincount(gold * classes + predicted, minlength=classes * classes).reshape(classes, classes)
     right = np.diag(confusion).astype(np.float64)

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.arrays import Int64s
 from bertlab.data.progress import progress_bar
 from bertlab.data.ragged import offsets_of, ranges
 from bertlab.data.tokenizer import Vocabulary
 from bertlab.data.words import WordTokenizer
 
-Int64s = NDArray[np.int64]
 Say = Callable[[str], None]
 
 TEXTS_AT_ONCE = 4096  # between reports of progress

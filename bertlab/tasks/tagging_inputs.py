@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from bertlab.arrays import Int64s
 from bertlab.data.ragged import offsets_of, ranges
 from bertlab.tasks.examples import TaggingExample
 from bertlab.tasks.inputs import Inputs
 from bertlab.tasks.sequences import Rows, TextTokenizer, assemble
-
-Int64s = NDArray[np.int64]
 
 
 def tagging_inputs(examples: Sequence[TaggingExample], tokenizer: TextTokenizer, max_length: int, document_context: bool) -> Inputs:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.arrays import Int64s
 from bertlab.data.ragged import offsets_of
 from bertlab.tasks.examples import ChoiceExample, TextExample
 from bertlab.tasks.inputs import Inputs
 from bertlab.tasks.sequences import Assembled, Rows, TextTokenizer, assemble
-
-Int64s = NDArray[np.int64]
 
 
 def text_inputs(examples: Sequence[TextExample], tokenizer: TextTokenizer, max_length: int, regression: bool) -> Inputs:

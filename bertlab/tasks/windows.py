@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from bertlab.arrays import Int64s
 from bertlab.data.progress import progress_bar
 from bertlab.data.ragged import offsets_of, ranges
 from bertlab.tasks.examples import SpanExample
 from bertlab.tasks.inputs import Inputs
 from bertlab.tasks.sequences import WORTH_A_BAR, Rows, Say, TextTokenizer, assemble, encodable
-
-Int64s = NDArray[np.int64]
 
 CONTEXTS_AT_ONCE = 256  # the tokenizer's own objects take some hundred bytes a token
 

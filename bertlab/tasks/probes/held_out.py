@@ -21,8 +21,8 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from bertlab.arrays import UInt64s
 from bertlab.data.encoding import content_hash
-from bertlab.data.randomness import UInt64s
 from bertlab.data.store import HASH_TYPE, TOKENIZER, TokenStore, token_type
 from bertlab.data.tokenizer import Vocabulary
 from bertlab.data.words import WordTokenizer
