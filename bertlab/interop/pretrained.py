@@ -68,7 +68,9 @@ def load_pretrained(checkpoint: str, runs: Path) -> Pretrained:
         return _from_file(path)
     path = path.absolute()
     if (path / "config.yaml").is_file():
-        return _from_own(path, _name(path), _run_weights(RunFolder(path)), RunFolder(path))
+        from bertlab.run_files.states import weights_of
+
+        return _from_own(path, _name(path), weights_of(RunFolder(path), say), RunFolder(path))
     if (path / "architecture.json").is_file():
         return _from_own(path, _name(path), read_folder_weights(path))
     return _from_hugging_face(path)
@@ -87,20 +89,6 @@ def _from_file(path: Path) -> Pretrained:
     if config_path(path.absolute().parent):
         return _from_hugging_face(path.absolute().parent)
     raise no_folder_of_weights(path)
-
-
-def _run_weights(run: RunFolder) -> dict[str, Tensor]:
-    """The final weights of a run, or those of its newest saved state."""
-    from bertlab.run_files.states import load_newest
-
-    if run.weights.is_file():
-        return read_weights(run.weights)
-    state = load_newest(run.checkpoints, say)
-    if state is None:
-        raise UserError(f"The run {run.path} has no weights yet: train it first, with the command that began it.")
-    say(f"{run.name} is not finished: its state after step {state['step']:,} is taken.")
-    weights: dict[str, Tensor] = state["weights"]
-    return weights
 
 
 def _from_own(folder: Path, name: str, weights: dict[str, Tensor], run: RunFolder | None = None, origin: Path | None = None) -> Pretrained:

@@ -10,8 +10,6 @@ from bertlab.errors import unknown
 if TYPE_CHECKING:
     from bertlab.objectives.outcome import Objective
 
-KINDS = ("mlm_nsp", "mlm", "ltr", "rtl")
-
 
 def objective_of(config: PretrainConfig) -> Objective:
     """The objective that ``config.objective`` describes. Raises ``UserError`` for one that does not exist."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
 from bertlab.data.batches import Batch
 from bertlab.models.bert import Bert
-from bertlab.objectives.mlm import language_outcome
+from bertlab.objectives.language_model import language_model_loss
 from bertlab.objectives.outcome import Outcome
 
 predict = "next"
@@ -15,27 +13,4 @@ pair = False
 
 def loss(model: Bert, batch: Batch) -> Outcome:
     """The mean cross-entropy of the next words; of a pair of language models (ELMo) that of both directions, added."""
-    hidden, words = model(batch, with_words=True)
-    if model.architecture.language_width == model.architecture.hidden:
-        return language_outcome(model, hidden, words, batch)
-    half = model.architecture.language_width
-    return pair_outcome(model, (hidden[:, :half], hidden[:, half:]), 1, words, batch)
-
-
-def pair_outcome(model: Bert, halves: tuple[Tensor, Tensor], step: int, words: Tensor, batch: Batch) -> Outcome:
-    """The losses of two language models that share the word table and the head, but no state.
-
-    The first of ``halves``, each (T, H / 2), predicts the batch's own targets, ``step`` tokens further on (1 or -1): what is reported as
-    the language loss, so that it compares with that of one-directional models. The second predicts, from the other side, every token that
-    the first has for input; where only ordinary words count, the very targets of the first, as a model of that direction alone would.
-    """
-    outcome = language_outcome(model, halves[0], words, batch)
-    denominator = max(1, batch.predicted_in_step)
-    # State t + 1 of a backward model has read everything after token t and nothing else: it predicts token t. Of a forward one t - 1 does.
-    if batch.ordinary_only:
-        positions, targets = batch.predicted + 2 * step, batch.targets
-    else:
-        positions, targets = batch.predicted + step, batch.tokens.index_select(0, batch.predicted)
-    mean, correct = model.language_loss(halves[1], positions, targets, denominator, words)
-    sums = outcome.sums | {"opposite_loss": mean.detach() * denominator, "opposite_correct": correct}
-    return Outcome(outcome.loss + mean, sums)
+    return language_model_loss(model, batch, 1)

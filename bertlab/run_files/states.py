@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from bertlab.errors import UserError
 from bertlab.launched import process_rank
 from bertlab.run_files import parted_rows
+from bertlab.run_files.folder import RunFolder
 from bertlab.run_files.parted_rows import PARTS, are_whole, delete_parts, put_back
+from bertlab.run_files.weight_files import read_weights
 
 NAME = re.compile(r"last-(\d+)-([0-9a-f]{16})\.ckpt")
 FORMAT = 1  # of a state; to be raised when an older one can no longer be gone on from
@@ -58,6 +61,22 @@ def load_newest(folder: Path, say: Callable[[str], None], *, put_aside: bool = F
         if put_aside:
             path.rename(path.with_name(f"damaged-{path.name}"))
     return None
+
+
+def weights_of(run: RunFolder, say: Callable[[str], None]) -> dict[str, Tensor]:
+    """The final weights of a run, or those of its newest saved state, which ``say`` hears of.
+
+    Raises:
+        UserError: it has not saved any yet, or they are damaged.
+    """
+    if run.weights.is_file():
+        return read_weights(run.weights)
+    state = load_newest(run.checkpoints, say)
+    if state is None:
+        raise UserError(f"The run {run.path} has no weights yet: train it first, with the command that began it.")
+    say(f"{run.name} is not finished: its state after step {state['step']:,} is taken.")
+    weights: dict[str, Tensor] = state["weights"]
+    return weights
 
 
 def _read_whole(path: Path) -> State | None:

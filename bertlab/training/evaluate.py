@@ -169,16 +169,10 @@ def load_model(run: RunFolder, kept: Path | None = None) -> Bert:
         UserError: the run has not saved any yet.
     """
     from bertlab.models.bert import Bert
-    from bertlab.run_files.states import load_newest
+    from bertlab.run_files.states import weights_of
     from bertlab.run_files.weight_files import read_weights
 
-    if kept is not None or run.weights.is_file():
-        weights = read_weights(kept or run.weights)
-    elif (state := load_newest(run.checkpoints, say)) is not None:
-        say(f"{run.name} is not finished: its state after step {state['step']:,} is taken.")
-        weights = state["weights"]
-    else:
-        raise UserError(f"The run {run.path} has no weights yet: train it first, with the command that began it.")
+    weights = weights_of(run, say) if kept is None else read_weights(kept)
     model = Bert(run.read_architecture())
     model.load_state_dict(weights)
     return model.eval()

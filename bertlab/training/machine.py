@@ -18,6 +18,7 @@ from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvir
 from pytorch_lightning.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 
 from bertlab.config import TrainerConfig
+from bertlab.data.workers import available_cores
 from bertlab.launched import cpus_of_task, main_address, main_port, process_rank, starter
 from bertlab.training.devices import device_kind
 
@@ -28,7 +29,7 @@ _DETERMINISTIC: Any = torch.utils.deterministic  # PyTorch names its setting in 
 def set_up_process(trainer: TrainerConfig, backbone: str) -> str:
     """Threads, and algorithms that give the same bits twice as far as the ``backbone`` has them; returns what trains: cpu | gpu."""
     kind = device_kind(trainer)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = available_cores()
     share = cores // trainer.devices if kind == "cpu" else cores
     torch.set_num_threads(trainer.threads or cpus_of_task() or max(1, share))
     _choose_algorithms(trainer, backbone, on_gpu=kind == "gpu")

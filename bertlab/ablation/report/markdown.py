@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 
 from bertlab.ablation.report.model import Report
-from bertlab.ablation.report.words import LEGEND, amount, cell_lines, count, listed
+from bertlab.ablation.report.words import LEGEND, amount, cell_lines, listed
+from bertlab.counting import counted
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$])")
 
@@ -78,7 +79,7 @@ def provenance_lines(report: Report) -> list[tuple[str, str]]:
         ("Code of the last call", f"bertlab {source.made.bertlab}, commit {source.made.commit or 'unknown'}"),
         ("Versions of the runs", versions),
         ("Machine", ", ".join(dict.fromkeys([source.made.machine, *source.devices]))),
-        ("Runs", f"{done} of {count(len(source.runs), 'run')} done, {source.hours:.2f} hours one after the other"),
+        ("Runs", f"{done} of {counted(len(source.runs), 'run')} done, {source.hours:.2f} hours one after the other"),
         ("Work", f"{amount(source.tokens)} tokens, {amount(source.flops)} FLOPs"),
         ("Last run finished", source.finished),
     ]

@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from bertlab.ablation.collect import DONE, CellRun, Collected
 from bertlab.ablation.report import model
 from bertlab.ablation.report.model import Cell, Difference, Note, Report, ReportColumn
-from bertlab.ablation.report.words import count, difference_text, listed, number, probability, signed
+from bertlab.ablation.report.words import difference_text, listed, number, probability, signed
 from bertlab.ablation.runs import EXAMPLES
 from bertlab.ablation.table import BETTER, UNRESOLVED, WORSE
+from bertlab.counting import counted
 
 _ALPHA = 0.05
 _ALREADY_HEADED = ("Budget", "Seeds", "Data", "Scale", "Random rows")
@@ -51,7 +52,7 @@ def _gap(report: Report, cell: Cell) -> str:
     where = f"{report.row(cell.row).label} × {report.column(cell.column).label}"
     reasons = dict.fromkeys(_one_line(run.note) for run in cell.values if run.status in ("failed", "missing") and run.note)
     why = f": {' / '.join(reasons)}" if reasons else "."
-    return f"{where}: of {count(len(cell.values), 'run')} {listed(lacking)}{why}"
+    return f"{where}: of {counted(len(cell.values), 'run')} {listed(lacking)}{why}"
 
 
 def _one_line(text: str) -> str:
@@ -98,7 +99,7 @@ def _statistics(report: Report) -> Note:
         parts.append(f"Differences are from {report.row(report.baseline).label}, compared {how}, with 95% intervals{_covered(report)}.")
     if judged := _judged(report):
         parts.append(
-            f"Verdicts hold at {_ALPHA:.0%} after Holm's correction over {count(len(judged) + report.coming, 'comparison')}"
+            f"Verdicts hold at {_ALPHA:.0%} after Holm's correction over {counted(len(judged) + report.coming, 'comparison')}"
             f"{f', of which {report.coming} cannot be made yet' if report.coming else ''}; intervals are uncorrected."
         )
     return Note("Statistics", " ".join(parts))
@@ -295,7 +296,7 @@ def _random(report: Report) -> Note:
 
 
 def _all_or(names: Sequence[str], of: int) -> str:
-    return f"all {of} columns" if len(names) == of > 1 else f"{listed(list(names))} ({len(names)} of {count(of, 'column')})"
+    return f"all {of} columns" if len(names) == of > 1 else f"{listed(list(names))} ({len(names)} of {counted(of, 'column')})"
 
 
 def _agreement(report: Report) -> Note:
@@ -304,7 +305,7 @@ def _agreement(report: Report) -> Note:
         return Note("Agreement with the paper", "")
     agreeing = sum(bool(agrees) for _, agrees in signs)
     resolved = sum(cell.difference is not None and cell.difference.verdict != UNRESOLVED for cell, _ in signs)
-    parts = [f"{agreeing} of {count(len(signs), 'difference')} {'has' if agreeing == 1 else 'have'} the paper's sign."]
+    parts = [f"{agreeing} of {counted(len(signs), 'difference')} {'has' if agreeing == 1 else 'have'} the paper's sign."]
     if resolved < len(signs):
         parts.append(
             f"Of these differences {resolved} {'is' if resolved == 1 else 'are'} resolved here; the sign of the others may be chance."
@@ -359,8 +360,7 @@ def _degenerate(report: Report) -> Note:
     for cell in report.cells:
         notes = dict.fromkeys(run.note for run in cell.values if run.status == "done" and run.note)
         if cell.degenerate and report.row(cell.row).role != model.RANDOM:
-            named.append(
-                f"{report.row(cell.row).label} on {report.column(cell.column).label}, {count(cell.degenerate, 'run')} ({'; '.join(notes)})"
-            )
+            where = f"{report.row(cell.row).label} on {report.column(cell.column).label}"
+            named.append(f"{where}, {counted(cell.degenerate, 'run')} ({'; '.join(notes)})")
     text = "; ".join(named)
     return Note("Learned nothing", f"{text}. Such runs count in the mean." if text else "")

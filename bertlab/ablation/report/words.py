@@ -6,6 +6,7 @@ import math
 
 from bertlab.ablation.report.model import ABSENT, FAILED, MISSING, RUNNING, Cell, Difference, Report, ReportColumn
 from bertlab.ablation.table import BETTER, UNRESOLVED, WORSE
+from bertlab.counting import counted
 
 MARKS = {BETTER: "▲", WORSE: "▼", UNRESOLVED: "~"}
 SAME_SIGN, OTHER_SIGN = "✓", "✗"
@@ -35,11 +36,6 @@ def signed(value: float, decimals: int) -> str:
 def probability(value: float) -> str:
     """A p value."""
     return "< .001" if value < 0.0005 else f"{value:.3f}".removeprefix("0")
-
-
-def count(many: int, what: str) -> str:
-    """``1 run``, ``2 runs``."""
-    return f"{many:,} {what}{'' if many == 1 else 's'}"
 
 
 def amount(value: float) -> str:
@@ -73,7 +69,7 @@ def value_line(cell: Cell, column: ReportColumn) -> str:
 
 def _exceptions(cell: Cell) -> list[str]:
     counts = ((cell.failed, "failed"), (cell.degenerate, "degenerate"), (cell.running, "running"), (cell.missing, "not run"))
-    several = [count(cell.runs, "run")] if cell.runs != cell.units else []
+    several = [counted(cell.runs, "run")] if cell.runs != cell.units else []
     return [*several, *(f"{many} {word}" for many, word in counts if many)]
 
 
