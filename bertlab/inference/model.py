@@ -66,7 +66,9 @@ class Model:
                 f"{self.pretrained.name} reads in one direction and cannot fill in words: take a model of objective=mlm or mlm_nsp"
                 " (generate continues a text)."
             )
-        ids = self.vocabulary.tokenizer.encode(text, add_special_tokens=False).ids
+        ids, *others = (self._ids(part) for part in text.split(MASK))  # no other special token is one where it is written out
+        for part in others:
+            ids += [self.vocabulary.mask, *part]
         masks = [place for place, token in enumerate(ids, 1) if token == self.vocabulary.mask]
         if not masks:
             raise UserError(f"The text has no {MASK}: write {MASK}, in capitals, where a word is to be filled in.")

@@ -73,6 +73,11 @@ class TestFill:
         assert len(candidates) == model.vocabulary.size
         assert abs(sum(candidate.probability for candidate in candidates) - 1) < 1e-5
 
+    def test_a_special_token_that_is_written_out_is_text(self, model: Model) -> None:
+        """As in training: the model reads no separator where the text speaks of one."""
+        plain = "".join(f" {token}" for token in ("[", "sep", "]"))
+        assert model.fill("paris [SEP] the [MASK]") == model.fill(f"paris{plain} the [MASK]")
+
     def test_what_cannot_be_filled(self, model: Model, make_run: MakeRun) -> None:
         with pytest.raises(UserError, match=r"has no \[MASK\]"):
             model.fill("the [mask] of france")
