@@ -7,7 +7,7 @@ the disk before the state of that step is, so cutting the files of rows at the s
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -47,7 +47,7 @@ class Surroundings:
     state: State | None  # to resume from
 
 
-class Bookkeeping(lightning.Callback):
+class Bookkeeping(lightning.Callback, ABC):
     """Lightning's callback that does it. The kinds of training say what their rows hold, when they evaluate, and what else they save."""
 
     def __init__(self, surroundings: Surroundings) -> None:
@@ -59,6 +59,12 @@ class Bookkeeping(lightning.Callback):
         self.stopped_by = 0  # the signal that ended the training early
         self.stop = StopRequest()
         self.mirror: NoMirror | WandbMirror = NoMirror()
+        # Until the devices are known, and the run's own have taken their place:
+        self.ranks = Ranks(0, 1)
+        self.speed = Speed(None, torch.device("cpu"))
+        self.display = ProgressDisplay(shown=False)
+        self.rows: RowFile | None = None  # the first rank's alone
+        self.speed_rows: RowFile | None = None
         self._mark = self._saved_at = time.perf_counter()
         self._save_seconds = 0.0
 
@@ -181,8 +187,9 @@ class Bookkeeping(lightning.Callback):
             self.write(self.speed_rows, speed)
             self.display.describe(self.step, share, row["loss"], speed["tokens_per_second"])
 
-    def write(self, file: RowFile, row: Row) -> None:
-        """Add a row to a file and to the mirror; only the first rank does."""
+    def write(self, file: RowFile | None, row: Row) -> None:
+        """Add a row to a file and to the mirror; only the first rank does, which has them."""
+        assert file is not None
         file.append(row)
         self.mirror.log(row)
 
@@ -208,9 +215,8 @@ class Bookkeeping(lightning.Callback):
             if self.ranks.first:
                 save_weights(self.run.checkpoints, self.step, weights)
         if complete:
-            if self.ranks.first:
-                self.rows.sync()
-                self.speed_rows.sync()
+            for file in self._files():
+                file.sync()
             save_state(self.run.checkpoints, self.step, self._state(module, sums), self.ranks)
             if self.ranks.first:
                 self.saved()
@@ -245,15 +251,18 @@ class Bookkeeping(lightning.Callback):
 
     def teardown(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, stage: str) -> None:
         """Give the terminal and the signals back and close the files."""
-        self.stop.__exit__(None, None, None)
-        for closing in ("display", "rows", "speed_rows"):
-            if hasattr(self, closing):
-                getattr(self, closing).close()
+        self._close()
 
     def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException) -> None:
         """The same where the training ends by an exception, which is the one to be told."""
+        self._close(OSError)  # what could not be written cannot be flushed either
+
+    def _close(self, *untold: type[BaseException]) -> None:
         self.stop.__exit__(None, None, None)
-        for closing in ("display", "rows", "speed_rows"):
-            if hasattr(self, closing):
-                with suppress(OSError):  # what could not be written cannot be flushed either
-                    getattr(self, closing).close()
+        closing: list[ProgressDisplay | RowFile] = [self.display, *self._files()]
+        for each in closing:
+            with suppress(*untold):
+                each.close()
+
+    def _files(self) -> list[RowFile]:
+        return [file for file in (self.rows, self.speed_rows) if file is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
@@ -29,7 +29,7 @@ class Pinnable(Protocol):
 B = TypeVar("B", bound=Pinnable)
 
 
-class StepLoader(Generic[B]):
+class StepLoader(ABC, Generic[B]):
     """Yields the batch of every step that is left, made here or by worker processes.
 
     A batch is a function of its step alone, so a resumed run starts where it left off and the number of workers changes no number.

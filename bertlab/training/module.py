@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -41,7 +41,7 @@ class Step(Protocol):
         """Of the global batch."""
 
 
-class TrainingModule(lightning.LightningModule):
+class TrainingModule(lightning.LightningModule, ABC):
     """A model, its loss and its optimizer.
 
     Optimisation is manual, so that micro-batches, ranks and clipping do exactly what is written here. Nothing in a step waits for a GPU:
