@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from bertlab.data.task_batch import TaskBatch
+from bertlab.finetune_config import FinetuneConfig
 from bertlab.models import task_losses
 from bertlab.models.task_model import TaskModel
 from bertlab.task_config import TaskConfig
@@ -22,6 +23,7 @@ from bertlab.tasks.predictions import gold_of
 from bertlab.tasks.squad_metrics import answer_scores
 from bertlab.training.finetune_data import Attach
 from bertlab.training.metrics import Row
+from bertlab.training.progress import ProgressDisplay
 from bertlab.training.ranks import Ranks
 
 TOKENS_PER_BATCH = 8192
@@ -97,6 +99,32 @@ def judge(
         Prediction(example.id, rows[place][0], gold_of(example, labels), rows[place][1]) for place, example in enumerate(split.examples)
     ]
     return Judged(said_of, loss)
+
+
+def judge_with_progress(
+    config: FinetuneConfig,
+    labels: list[str],
+    model: TaskModel,
+    split: Split,
+    ranks: Ranks,
+    threshold: float | None = None,
+    *,
+    shown: bool = False,
+) -> Judged | None:
+    """The same as ``config`` has it, with a bar where it is ``shown`` and wanted."""
+    done = 0
+    display = ProgressDisplay(shown and config.trainer.progress and ranks.first, title=f"predicting {split.name}")
+
+    def advance(examples: int) -> None:
+        nonlocal done
+        done += examples * ranks.world
+        display.advance(min(1.0, done / len(split.examples)))
+
+    bf16 = config.trainer.precision == "bf16"
+    try:
+        return judge(model, config.task, labels, split, ranks, bf16=bf16, threshold=threshold, advance=advance)
+    finally:
+        display.close()
 
 
 def figures(task: TaskConfig, labels: list[str], judged: Judged) -> Row:
