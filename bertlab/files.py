@@ -67,6 +67,15 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+def touched(state: os.stat_result) -> list[int]:
+    """What differs whenever a file's content may: its size, its times of change and its number.
+
+    Size and modification time alone may stay: ``tar -x`` and ``rsync -t`` set the time that a file had elsewhere. The system's own time of
+    change cannot be set, and a file that takes another one's place has another number.
+    """
+    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
+
+
 def is_plain_name(name: str) -> bool:
     """Whether ``name`` is one of something inside a folder, which leads nowhere else."""
     return bool(name) and name not in (".", "..") and not set(name) & {"/", "\\", "\0"}

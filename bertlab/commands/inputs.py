@@ -14,25 +14,24 @@ from pathlib import Path
 from bertlab.config import CorpusConfig, PretrainConfig
 from bertlab.data.discovery import files_of
 from bertlab.errors import UserError
-from bertlab.files import is_plain_name
+from bertlab.files import is_plain_name, touched
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.discovery import find_files
 
-State = tuple[str, int, int]
+State = tuple[str, list[int]]
 
 
 def states_of_inputs(config: PretrainConfig | FinetuneConfig) -> list[State]:
-    """(absolute path, bytes, nanoseconds of the last change) of every file of the input that there is on this machine."""
+    """(absolute path, ``files.touched``) of every file of the input that there is on this machine."""
     return [state for file in sorted(set(_files(config))) if (state := _state(file)) is not None]
 
 
 def _state(file: str) -> State | None:
     try:
-        found = os.stat(file)
+        return os.path.abspath(file), touched(os.stat(file))
     except OSError:
         return None
-    return os.path.abspath(file), found.st_size, found.st_mtime_ns
 
 
 def _files(config: PretrainConfig | FinetuneConfig) -> Iterator[str]:

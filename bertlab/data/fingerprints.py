@@ -17,7 +17,7 @@ from bertlab.data.discovery import files_of
 from bertlab.data.huggingface import arrow_files, rows_of
 from bertlab.data.pieces import sources_of
 from bertlab.data.sentences import splits_by_line
-from bertlab.files import write_atomically
+from bertlab.files import touched, write_atomically
 
 READING_VERSION = 1  # raised when the same files come to give other documents or sentences
 _MEMOISED_FROM = 1 << 20  # bytes; smaller files are hashed as fast as a note about them is read
@@ -28,8 +28,8 @@ def source_fingerprint(corpus: CorpusConfig, paths: PathsConfig | None = None) -
     """A hash of everything that decides which documents and sentences ``read`` gives out, and of nothing else.
 
     It covers the files' contents and order but not their names, and of the configuration what readers heed: not ``strict``, ``weight``,
-    ``held_out`` or the filters of duplicates. The hash of a large file is kept in the cache folder for as long as its path, size and time
-    of change stay as they are.
+    ``held_out`` or the filters of duplicates. The hash of a large file is kept in the cache folder under its path and what the system says
+    of it, so that it is read again wherever another content may have come, also one of the same size with the same time of change.
     """
     described = {name: _described(source, cache_folder(paths)) for name, source in sources_of(corpus).items()}
     return _hash({"version": READING_VERSION, "sources": list(described.items())})
@@ -79,7 +79,7 @@ def file_hash(path: str, cache: Path) -> str:
             return "unreadable: not a regular file"
         if state.st_size < _MEMOISED_FROM:
             return _read_hash(path)
-        known = [os.path.abspath(path), state.st_size, state.st_mtime_ns]
+        known = [os.path.abspath(path), *touched(state)]
         note = cache / "fingerprints" / f"{_hash(known)}.txt"
         if note.exists():
             return note.read_text()

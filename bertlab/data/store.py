@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from bertlab.counting import counted
 from bertlab.data.mapping import let_go
 from bertlab.errors import UserError
-from bertlab.files import write_atomically, write_json
+from bertlab.files import touched, write_atomically, write_json
 
 if TYPE_CHECKING:
     from bertlab.data.tokenizer import Vocabulary
@@ -248,8 +248,8 @@ def _check_files(folder: Path, manifest: dict[str, Any], verify: bool) -> None:
 def check_once(folder: Path) -> None:
     """Compare the content of the store's files with their hashes, unless they have not been touched since that was done.
 
-    Of a check that went well a note is kept beside the folder, with the files' sizes and times. So what is damaged is found before it
-    is trained on, and a large store is not read through by every run of a grid.
+    Of a check that went well a note is kept beside the folder, with what the system says of the files. So what is damaged is found before
+    it is trained on, and a large store is not read through by every run of a grid.
 
     Raises:
         UserError: a file is missing, or not what was written to it.
@@ -267,10 +267,9 @@ def check_once(folder: Path) -> None:
 def _touched(path: Path) -> list[int] | None:
     """What changes when a file's content does, however short; None where there is no file."""
     try:
-        state = path.stat()
+        return touched(path.stat())
     except OSError:
         return None
-    return [state.st_size, state.st_mtime_ns, state.st_ctime_ns]
 
 
 def file_hash(path: Path) -> str:

@@ -151,11 +151,21 @@ def test_what_is_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name_there in THERE:
         write(Path(name_there), "abc")
     config, expected = INPUTS[name]
-    assert [(path, size) for path, size, _ in states_of_inputs(config)] == [(str(tmp_path / path), 3) for path in expected]
+    assert [(path, state[0]) for path, state in states_of_inputs(config)] == [(str(tmp_path / path), 3) for path in expected]
 
 
 def test_a_probe_is_made_of_its_corpus_and_vocabulary(tmp_path: Path) -> None:
     text, vocabulary = write(tmp_path / "a.txt", "a"), write(tmp_path / "vocab.txt", "bc")
     config = finetuning("nowhere", format="probe")
     config.task.probe.corpus, config.task.probe.tokenizer.path = CorpusConfig(kind="text", path=str(text)), str(vocabulary)
-    assert [(path, size) for path, size, _ in states_of_inputs(config)] == [(str(text), 1), (str(vocabulary), 2)]
+    assert [(path, state[0]) for path, state in states_of_inputs(config)] == [(str(text), 1), (str(vocabulary), 2)]
+
+
+def test_other_text_of_the_same_size_and_time_is_another_input(tmp_path: Path) -> None:
+    text = write(tmp_path / "a.txt", "one")
+    os.utime(text, (0, 0))  # as tar -x and rsync -t leave what they unpack
+    before = states_of_inputs(pretraining(str(text)))
+    assert states_of_inputs(pretraining(str(text))) == before
+    write(text, "two")
+    os.utime(text, (0, 0))
+    assert states_of_inputs(pretraining(str(text))) != before

@@ -71,6 +71,19 @@ def test_large_files_are_hashed_once_until_they_change(tmp_path: Path, paths: Pa
     assert len(read) == 2
 
 
+@pytest.mark.parametrize("in_place", [True, False], ids=["written over", "another file in its place"])
+def test_large_files_of_the_same_size_and_time_are_told_apart(in_place: bool, tmp_path: Path, paths: PathsConfig) -> None:
+    """As ``tar -x`` and ``rsync -t`` leave them: with the time that the file had where it came from."""
+    corpus, file = corpus_of(tmp_path / "a", "x" * (2 << 20)), tmp_path / "a" / "0.txt"
+    os.utime(file, (0, 0))
+    first = source_fingerprint(corpus, paths)
+    if not in_place:
+        file.rename(tmp_path / "away")
+    file.write_text("y" * (2 << 20))
+    os.utime(file, (0, 0))
+    assert source_fingerprint(corpus, paths) == source_fingerprint(corpus, PathsConfig(cache=str(tmp_path / "empty"))) != first
+
+
 def test_unreadable_files_have_a_fingerprint_too(tmp_path: Path, paths: PathsConfig) -> None:
     corpus = corpus_of(tmp_path / "a", "x")
     one = source_fingerprint(corpus, paths)
