@@ -22,7 +22,12 @@ READ_ERRORS: tuple[type[Exception], ...] = (OSError, EOFError, zlib.error)
 
 def is_compressed(path: str) -> bool:
     """Whether the file's suffix says that it is compressed."""
-    return path.lower().endswith(SUFFIXES)
+    return bool(compression_of(path))
+
+
+def compression_of(path: str) -> str:
+    """The suffix that says how a file is decompressed; empty for a plain one."""
+    return next((suffix for suffix in SUFFIXES if path.lower().endswith(suffix)), "")
 
 
 def inner_suffix(path: str) -> str:
@@ -38,7 +43,7 @@ def chunks(path: str, start: int = 0, end: int | None = None) -> Iterator[bytes]
     """
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError("not a regular file")
-    suffix = Path(path).suffix.lower()
+    suffix = compression_of(path)
     if suffix == ".gz":
         yield from _in_proportion(path, _members(gzip.GzipFile(path, "rb")))
     elif suffix == ".bz2":

@@ -13,6 +13,7 @@ from pathlib import Path
 from bertlab.config import CorpusConfig, PathsConfig
 from bertlab.data import builtin
 from bertlab.data.cache import cache_folder
+from bertlab.data.compression import compression_of
 from bertlab.data.discovery import files_of
 from bertlab.data.huggingface import arrow_files, rows_of
 from bertlab.data.pieces import sources_of
@@ -27,7 +28,7 @@ _THREADS = 4
 def source_fingerprint(corpus: CorpusConfig, paths: PathsConfig | None = None) -> str:
     """A hash of everything that decides which documents and sentences ``read`` gives out, and of nothing else.
 
-    It covers the files' contents and order but not their names, and of the configuration what readers heed: not ``strict``, ``weight``,
+    It covers the files' contents and order but of their names only what says that they are compressed, and of the configuration what readers heed: not ``strict``, ``weight``,
     ``held_out`` or the filters of duplicates. The hash of a large file is kept in the cache folder under its path and what the system says
     of it, so that it is read again wherever another content may have come, also one of the same size with the same time of change.
     """
@@ -55,8 +56,13 @@ def _described(corpus: CorpusConfig, cache: Path) -> dict[str, object]:
 
 
 def _contents(corpus: CorpusConfig, cache: Path) -> list[object]:
-    rows = [corpus.split, len(rows_of(corpus))] if corpus.kind == "huggingface" else []
-    return [*rows, *_texts(corpus, cache)]
+    """The texts, and what else decides which bytes are read of them."""
+    if corpus.kind == "huggingface":
+        return [corpus.split, len(rows_of(corpus)), *_texts(corpus, cache)]
+    if corpus.kind == "builtin":
+        return [*_texts(corpus, cache)]
+    files = files_of(corpus)
+    return [text + compression_of(path) for path, text in zip(files, _hashes(files, cache), strict=True)]
 
 
 def _texts(corpus: CorpusConfig, cache: Path) -> list[str]:

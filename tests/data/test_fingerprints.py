@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import gzip
+import hashlib
+import json
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -53,6 +56,36 @@ def test_what_readers_heed_counts_and_the_rest_does_not(tmp_path: Path, paths: P
         CorpusConfig(kind="mixture", sources={"a": corpus}),
     ):
         assert source_fingerprint(other, paths) != one
+
+
+def test_of_a_name_counts_only_what_says_that_a_file_is_compressed(tmp_path: Path, paths: PathsConfig) -> None:
+    """The same bytes are text under one name and are unpacked under another."""
+    corpus, packed = CorpusConfig(kind="text", path=str(tmp_path / "a")), gzip.compress(b"One. Two.")
+    (tmp_path / "a").mkdir()
+    found = []
+    for name in ("z9", "z8", "z9.txt", "z9.gz", "z8.GZ", "z9.bz2"):
+        file = tmp_path / "a" / name
+        file.write_bytes(packed)
+        found.append(source_fingerprint(corpus, paths))
+        file.unlink()
+    assert found[0] == found[1] == found[2]
+    assert found[3] == found[4]
+    assert len({found[0], found[3], found[5]}) == 3
+
+
+def test_plain_files_keep_the_fingerprint_that_finished_stores_have(tmp_path: Path, paths: PathsConfig) -> None:
+    """Written down anew: where it changes, every store and every row of a table is made again."""
+    texts = ["One. Two.", "Three.\n"]
+    corpus = corpus_of(tmp_path / "a", *texts)
+    described = {
+        "kind": "text",
+        "column": None,
+        "split_by_line": False,
+        "words": [None, None],
+        "contents": [hashlib.sha256(text.encode()).hexdigest() for text in texts],
+    }
+    expected = json.dumps({"version": 1, "sources": [["text", described]]})
+    assert source_fingerprint(corpus, paths) == hashlib.sha256(expected.encode()).hexdigest()
 
 
 def test_large_files_are_hashed_once_until_they_change(tmp_path: Path, paths: PathsConfig, monkeypatch: pytest.MonkeyPatch) -> None:
