@@ -15,7 +15,7 @@ from bertlab.data import builtin
 from bertlab.data.cache import cache_folder
 from bertlab.data.compression import compression_of
 from bertlab.data.discovery import files_of
-from bertlab.data.huggingface import arrow_files, rows_of
+from bertlab.data.huggingface import arrow_files, hash_of_rows, rows_of
 from bertlab.data.pieces import sources_of
 from bertlab.data.sentences import splits_by_line
 from bertlab.files import touched, write_atomically
@@ -28,9 +28,10 @@ _THREADS = 4
 def source_fingerprint(corpus: CorpusConfig, paths: PathsConfig | None = None) -> str:
     """A hash of everything that decides which documents and sentences ``read`` gives out, and of nothing else.
 
-    It covers the files' contents and order but of their names only what says that they are compressed, and of the configuration what readers heed: not ``strict``, ``weight``,
-    ``held_out`` or the filters of duplicates. The hash of a large file is kept in the cache folder under its path and what the system says
-    of it, so that it is read again wherever another content may have come, also one of the same size with the same time of change.
+    It covers the files' contents and order, but of their names only what says that they are compressed, and of the configuration what
+    readers heed: not ``strict``, ``weight``, ``held_out`` or the filters of duplicates. The hash of a large file is kept in the cache
+    folder under its path and what the system says of it, so that it is read again wherever another content may have come, also one of the
+    same size with the same time of change.
     """
     described = {name: _described(source, cache_folder(paths)) for name, source in sources_of(corpus).items()}
     return _hash({"version": READING_VERSION, "sources": list(described.items())})
@@ -66,10 +67,12 @@ def _contents(corpus: CorpusConfig, cache: Path) -> list[object]:
 
 
 def _texts(corpus: CorpusConfig, cache: Path) -> list[str]:
-    """A hash of each file that holds text of the corpus, which is no mixture."""
+    """A hash of each file that holds text of the corpus, which is no mixture; of a data set that is held in memory, of its rows."""
     if corpus.kind == "builtin":
         return [builtin.fingerprint()]
-    return _hashes(arrow_files(corpus) if corpus.kind == "huggingface" else files_of(corpus), cache)
+    if corpus.kind == "huggingface":
+        return _hashes(arrow_files(corpus), cache) or [hash_of_rows(corpus)]
+    return _hashes(files_of(corpus), cache)
 
 
 def _hashes(files: list[str], cache: Path) -> list[str]:

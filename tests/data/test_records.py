@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import read_all, read_file
 
-from bertlab.config import CorpusConfig
+from bertlab.config import CorpusConfig, PathsConfig
 from bertlab.data import hub, huggingface
 from bertlab.data.documents import Problem
+from bertlab.data.fingerprints import source_fingerprint
 from bertlab.data.pieces import pieces
 from bertlab.errors import UserError
 
@@ -104,6 +105,27 @@ def test_saved_dataset_is_read_in_rows(saved: Path) -> None:
         assert report.counts == {Problem.NO_TEXT: 1}
     assert documents[7].origin == f"{saved}/saved:8"
     assert len(read_file("huggingface", saved / "saved", split="test")[0]) == 3
+
+
+def test_rows_in_memory_have_their_own_fingerprint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library may read small sets into memory (HF_DATASETS_IN_MEMORY_MAX_SIZE): then no file of them can be hashed."""
+    monkeypatch.setattr(datasets.config, "IN_MEMORY_MAX_SIZE", 1 << 30)
+    sets = {
+        "a": ["One.", "Two.", None],
+        "a again": ["One.", "Two.", None],
+        "other words": ["One.", "Ten.", None],
+        "another order": ["Two.", "One.", None],
+        "words that moved": ["One.T", "wo.", None],
+        "an empty text": ["One.", "Two.", ""],
+    }
+    found = {}
+    for name, texts in sets.items():
+        datasets.Dataset.from_dict({"text": texts, "id": range(3)}).save_to_disk(str(tmp_path / name))
+        corpus = CorpusConfig(kind="huggingface", path=str(tmp_path / name))
+        assert huggingface.arrow_files(corpus) == []
+        found[name] = source_fingerprint(corpus, PathsConfig(cache=str(tmp_path / "cache")))
+    assert found.pop("a again") == found["a"]
+    assert len(set(found.values())) == 5
 
 
 def test_folder_of_files_is_loaded_by_the_library(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
