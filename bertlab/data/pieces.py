@@ -51,29 +51,36 @@ def pieces(corpus: CorpusConfig, size: int | None = None) -> list[Piece]:
 
 
 def sources_of(corpus: CorpusConfig) -> dict[str, CorpusConfig]:
-    """The corpora that are read, by name: a mixture's (which take its bounds and strictness where they have none), else itself."""
-    if corpus.kind not in KINDS:
-        raise unknown("corpus", corpus.kind, KINDS)
-    if corpus.sentence_splitting not in SPLIT_BY:
-        raise unknown("corpus.sentence_splitting", corpus.sentence_splitting, SPLIT_BY)
+    """The corpora that are read, by name: a mixture's (which take its bounds and strictness where they have none), else itself.
+
+    A weight is one beside others: a corpus by itself has 1, whatever it says.
+    """
+    _check_words(corpus)
     if corpus.kind != "mixture":
-        return {corpus.kind: corpus}
+        return {corpus.kind: replace(corpus, weight=1.0)}
     if not corpus.sources:
         raise UserError("corpus=mixture has no sources: add one with '+corpus.sources.NAME={kind: text, path: FOLDER}'.")
     return {name: _source(name, source, corpus) for name, source in corpus.sources.items()}
 
 
+def _check_words(corpus: CorpusConfig) -> None:
+    if corpus.kind not in KINDS:
+        raise unknown("corpus", corpus.kind, KINDS)
+    if corpus.sentence_splitting not in SPLIT_BY:
+        raise unknown("corpus.sentence_splitting", corpus.sentence_splitting, SPLIT_BY)
+
+
 def _source(name: str, source: CorpusConfig, mixture: CorpusConfig) -> CorpusConfig:
     if source.kind == "mixture":
         raise UserError(f"corpus.sources.{name} is a mixture itself: name its sources in the outer one.")
+    _check_words(source)
     own = source.filter
     bounds = replace(
         own,
         min_words=mixture.filter.min_words if own.min_words is None else own.min_words,
         max_words=mixture.filter.max_words if own.max_words is None else own.max_words,
     )
-    merged = replace(source, strict=source.strict or mixture.strict, filter=bounds)
-    return next(iter(sources_of(merged).values()))
+    return replace(source, strict=source.strict or mixture.strict, filter=bounds)
 
 
 def _grouped(corpus: CorpusConfig, size: int | None) -> list[tuple[Part, ...]]:

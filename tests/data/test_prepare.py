@@ -139,6 +139,15 @@ def test_second_call_reads_nothing(tmp_path: Path, vocab: TokenizerConfig, monke
     assert run(again, vocab, tmp_path / "cache").folder == first.folder
 
 
+def test_a_weight_is_of_a_source_of_a_mixture_alone(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    """What a run's batches are drawn by, and its identity holds."""
+    (tmp_path / "text").write_text("one\n\ntwo\n")
+    corpus = CorpusConfig(kind="sentences", path=str(tmp_path / "text"), weight=2.0)
+    assert [source.weight for source in run(corpus, vocab, tmp_path / "cache").sources] == [1.0]
+    mixture = CorpusConfig(kind="mixture", sources={"a": corpus})
+    assert [source.weight for source in run(mixture, vocab, tmp_path / "cache").sources] == [2.0]
+
+
 def test_changed_input_gives_another_store(tmp_path: Path, vocab: TokenizerConfig) -> None:
     path = tmp_path / "text"
     corpus = CorpusConfig(kind="sentences", path=str(path))
