@@ -120,7 +120,7 @@ def _read_result(folder: RunFolder) -> dict[str, Any] | None:
 
 
 def _unreadable(what: str, folder: RunFolder) -> str:
-    return f"{what} of {folder.name} cannot be read: delete the folder {folder.path}, and bertlab ablate makes that run anew."
+    return f"{what} of {folder.name} cannot be read: delete the folder {folder.path}, and bertlab ablate repeats the run."
 
 
 def _blocked(state: NodeState, nodes: Mapping[str, NodeState]) -> NodeState:
@@ -174,7 +174,7 @@ def _read(state: NodeState, column: Column, seeds: tuple[int | None, int | None]
             return _held_out_run(state, column, seeds)
         return _task_run(state, column, seeds, remarks)
     except UserError as error:  # it has not measured what the column asks for
-        return CellRun(key, FAILED, *seeds, reason=f"{_name(state)} is of no use here: {error}.", run=Run(*seeds, None))
+        return CellRun(key, FAILED, *seeds, reason=f"{_name(state)} cannot be used here: {error}.", run=Run(*seeds, None))
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:  # which says nothing of how the training went
         assert state.folder is not None
         return CellRun(key, MISSING, *seeds, reason=_unreadable(f"{state.folder.result.name} ({type(error).__name__})", state.folder))
@@ -224,7 +224,7 @@ def _held_out_run(state: NodeState, column: Column, seeds: tuple[int | None, int
     lengths = sorted(int(each) for each in state.result["held_out"])
     length = lengths[-1] if column.length is None else column.length
     if length not in lengths:
-        raise UserError(f"it was evaluated at length {', '.join(map(str, lengths))} and not at {length}")
+        raise UserError(f"it was evaluated at length {', '.join(map(str, lengths))}, not at {length}")
     figures = state.result["held_out"][str(length)]
     if figures.get(column.held_out) is None:
         raise UserError(f"it has no finite held-out {column.held_out}")

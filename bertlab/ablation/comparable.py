@@ -41,10 +41,10 @@ def _language_models_differ(first: Quantity, second: Quantity) -> str | None:
     if first.objective != second.objective:
         return (
             f"A {first.metric} under objective={first.objective} and one under objective={second.objective} measure different things: "
-            "each predicts other words from other surroundings."
+            "each predicts different words from different context."
         )
     if first.vocabulary != second.vocabulary:
-        return f"A {first.metric} counts tokens, and these two models have different vocabularies: their tokens are different units."
+        return f"A {first.metric} is per token, and the two models have different vocabularies, so their tokens are different units."
     if _differ(first.protocol, second.protocol):
         return f"The two values of {first.metric} were measured differently ({first.protocol}; {second.protocol})."
     return None

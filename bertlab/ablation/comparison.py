@@ -144,7 +144,7 @@ def _notes(pairing: Pairing, seeds_covered: bool, deviations: Floats) -> tuple[s
     notes = []
     if not seeds_covered:
         which = "both rows" if len(pairing.row) == len(pairing.baseline) == 1 else "one of the rows"
-        notes.append(f"There is one seed of {which}: the luck of seeds is not covered, so this says nothing of the method.")
+        notes.append(f"There is only one seed of {which}: variation between seeds is not covered, so this says nothing about the method.")
     if not deviations.size:
-        notes.append("Predictions are missing: the interval holds for this evaluation set and not for others like it.")
+        notes.append("Predictions are missing: the interval holds for this evaluation set only, not for others like it.")
     return tuple(notes)

@@ -89,15 +89,15 @@ def _totals(plan: Plan, known: Estimate) -> Iterable[str]:
     if saved_runs > 0 and plan.naive_flops > flops:
         share = 1 - flops / plan.naive_flops
         yield (
-            f"Without sharing, every row of every table pre-trained for itself, it would be {counted(plan.naive_runs, 'run')} and"
+            f"Without sharing, with every row of every table pre-trained separately, there would be {counted(plan.naive_runs, 'run')} and"
             f" {in_short(plan.naive_flops)} FLOPs: sharing saves {counted(saved_runs, 'run')} and {share:.0%} of the FLOPs."
         )
     else:
-        yield "No run is shared."
+        yield "No runs are shared."
 
 
 def _time_to_do(known: Estimate, left: Sequence[Node]) -> str:
-    return f"{_time(_sum(known, left))} of this machine, one run after the other{f', by {known.basis}' if known.basis else ''}"
+    return f"{_time(_sum(known, left))} on this machine, one run after the other{f' (estimated from {known.basis})' if known.basis else ''}"
 
 
 def _sum(known: Estimate, nodes: Iterable[Node]) -> float | None:

@@ -99,7 +99,7 @@ class _Rates:
         if kind not in self._rate:
             peak = _gpu_peak() if _on_gpu(self.plan) else _cpu_peak()
             self._rate[kind] = None if peak is None else peak * _UTILISATION[kind]
-            self._by[kind] = "a usual share of what this machine's processor can do"
+            self._by[kind] = "the share of this processor's speed that such runs usually reach"
         return self._rate[kind]
 
     def _set(self, kind: str, rates: list[float], source: str) -> None:

@@ -56,8 +56,8 @@ def allotted(config: PretrainConfig, baseline: PretrainConfig, budget: str, shar
     """
     if baseline.budget.minutes is not None and budget == "flops":
         raise UserError(
-            f"--budget flops counts positions, and budget.minutes={baseline.budget.minutes:g} says none: give budget.tokens or"
-            " budget.steps, or take --budget minutes."
+            f"--budget flops counts positions, but budget.minutes={baseline.budget.minutes:g} does not set their number: give"
+            " budget.tokens or budget.steps, or use --budget minutes."
         )
     if baseline.budget.minutes is not None:
         return BudgetConfig(minutes=baseline.budget.minutes * share)
@@ -79,29 +79,31 @@ def in_words(
     said = _alike(rows, baseline, budget, shares)
     for source in dict.fromkeys((sources or {}).values()):
         further = [name for name, other in (sources or {}).items() if other == source]
-        said += f" For {' and '.join(further)}, what {source} was pre-trained with before comes on top."
+        said += f" {' and '.join(further)} {'starts' if len(further) == 1 else 'start'} from {source}, whose own pre-training comes on top."
     return said
 
 
 def _alike(rows: Mapping[str, PretrainConfig], baseline: str, budget: str, shares: Mapping[str, float]) -> str:
     base = rows[baseline]
     others = [f"{name} ×{share:g}" for name, share in shares.items() if share != 1]
-    but = f" (but {', '.join(others)})" if others else ""
+    but = f" (except {', '.join(others)})" if others else ""
     if base.budget.minutes is not None:
-        return f"Budget: every row is pre-trained for {base.budget.minutes:g} minutes{but}, and feeds what it can in them."
+        return (
+            f"Budget: every row is pre-trained for {base.budget.minutes:g} minutes{but}, on as many positions as it can read in that time."
+        )
     positions, flops = positions_of(base) or 1.0, flops_of(base) or 1.0
     if budget == "flops":
         fed = _range([(positions_of(config) or 0.0) / positions for config in rows.values()])
         return (
-            f"Budget: every row is pre-trained with the same {flops:.3g} FLOPs{but}, and feeds {fed} times the {positions:,.0f} positions"
-            f" of {baseline}."
+            f"Budget: every row is pre-trained with the same {flops:.3g} FLOPs{but}, on {fed} times the {positions:,.0f} positions of"
+            f" {baseline}."
         )
     costs = _range([(flops_of(config) or 0.0) / flops for config in rows.values()])
     sentence = f"Budget: every row is pre-trained on the same {positions:,.0f} positions{but}, at {costs} times the FLOPs of {baseline}."
     shares_predicted = {predicted_share(config) for config in rows.values()}
     if len(shares_predicted) > 1:
         predicted = _range([100 * share for share in shares_predicted])
-        sentence += f" Rows predict {predicted}% of the positions: the number of words that they learn from differs."
+        sentence += f" Rows predict {predicted}% of the positions, so they learn from different numbers of words."
     return sentence
 
 

@@ -178,7 +178,7 @@ def summary(runs: list[RunState]) -> str:
 def stopping_line(running: int, *, at_once: bool) -> str:
     """What is said when a signal came."""
     runs = counted(running, "run")
-    return f"Ending {runs} at once." if at_once else f"Stopping: {runs} save their state. Once more ends them at once."
+    return f"Ending {runs} at once." if at_once else f"Stopping: {runs} save their state. A second signal ends them at once."
 
 
 def _how_far(run: RunState) -> str:

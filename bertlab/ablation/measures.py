@@ -38,11 +38,11 @@ def measures_of(
         if column.held_out is not None or task_of(column).format == "probe":
             found[column.name] = column
             continue
-        reason = "no labelled tasks are named (tasks=DIR)" if tasks is None else _reason(with_path(column))
+        reason = "no folder of labelled tasks is given (tasks=DIR)" if tasks is None else _reason(with_path(column))
         if reason is None:
             found[column.name] = column
         elif column.probe is None:
-            raise UserError(f"{grid.path}: columns.{column.name} has no probe to stand in, and {reason}.")
+            raise UserError(f"{grid.path}: columns.{column.name} has no probe that could stand in, and {reason}.")
         else:
             missing[column.name] = reason
             _stand_in(found, column, taken=grid.columns)

@@ -16,11 +16,13 @@ def seeds_in_words(vary: str, runs: Sequence[tuple[int, int]]) -> str:
     """What varies from run to run; ``runs`` are the seeds of pre-training and of fine-tuning."""
     pretrainings, finetunings = (len({run[place] for run in runs}) for place in (0, 1))
     what = {
-        "pretrain": f"{pretrainings} of pre-training; fine-tuning has one",
-        "finetune": f"{finetunings} of fine-tuning; pre-training has one, whose luck the deviations do not show",
+        "pretrain": f"{pretrainings} of pre-training; one of fine-tuning",
+        "finetune": f"{finetunings} of fine-tuning; one of pre-training, so the deviations do not show how much pre-trainings vary",
         "both": f"{pretrainings} of pre-training, each with {finetunings // pretrainings} of fine-tuning of its own",
     }[vary]
-    return f"Seeds: {what}. Runs of one seed read the same text in the same order where their objectives take sequences of one form."
+    return (
+        f"Seeds: {what}. Runs with the same seed read the same text in the same order if their objectives use the same form of sequences."
+    )
 
 
 def data_in_words(rows: Mapping[str, PretrainConfig], base: PretrainConfig) -> str:
@@ -33,9 +35,9 @@ def data_in_words(rows: Mapping[str, PretrainConfig], base: PretrainConfig) -> s
 def _text(config: PretrainConfig) -> str:
     corpus, tokenizer = config.corpus, config.tokenizer
     where = f" ({corpus.path})" if corpus.path else f" ({', '.join(corpus.sources)})" if corpus.sources else ""
-    pieces = f"the vocabulary {tokenizer.path}" if tokenizer.path else f"a vocabulary of up to {tokenizer.vocab_size:,} pieces made of it"
+    pieces = f"the vocabulary {tokenizer.path}" if tokenizer.path else f"a vocabulary of up to {tokenizer.vocab_size:,} pieces made from it"
     case = "lower case" if tokenizer.lowercase else "cased"
-    return f"corpus={corpus.kind}{where} but for {100 * corpus.held_out:g}% of its documents, with {pieces}, {case}"
+    return f"corpus={corpus.kind}{where} except {100 * corpus.held_out:g}% of its documents, with {pieces}, {case}"
 
 
 def hold_out_others(rows: Mapping[str, PretrainConfig], base: PretrainConfig) -> list[str]:
@@ -47,8 +49,8 @@ def hold_out_others(rows: Mapping[str, PretrainConfig], base: PretrainConfig) ->
     if not others:
         return []
     return [
-        "Probes that are made of held-out documents take those that the table's own corpus, vocabulary and corpus.held_out keep from"
-        f" pre-training: {' and '.join(others)}, where one of the three is another, may have been trained on them."
+        "Probes made of held-out documents use those that the table's own corpus, vocabulary and corpus.held_out keep out of"
+        f" pre-training: {' and '.join(others)}, where one of the three is different, may have been trained on them."
     ]
 
 
@@ -78,11 +80,11 @@ def unlike_random(
         ]
         if any(replace(ours, weights="") != replace(theirs, weights="") for ours, theirs in both):
             tunings.append(name)
-    parts = [f"{' and '.join(models)} with one of another architecture"] * bool(models)
-    parts += [f"{' and '.join(tunings)} with one that is fine-tuned in another way"] * bool(tunings)
+    parts = [f"{' and '.join(models)} with one of a different architecture"] * bool(models)
+    parts += [f"{' and '.join(tunings)} with one that is fine-tuned differently"] * bool(tunings)
     if not parts:
         return []
-    return [f"Random rows: compared are {'; '.join(parts)}. What lies between them need not come of the pre-training."]
+    return [f"Random rows: the table compares {'; '.join(parts)}. The difference between them need not come from the pre-training."]
 
 
 def _model(config: PretrainConfig) -> dict[str, Any]:

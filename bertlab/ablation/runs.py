@@ -147,5 +147,5 @@ def pair(row: Sequence[Run], baseline: Sequence[Run]) -> Pairing:
 
 def _unpaired_notes(ours: Units, theirs: Units) -> tuple[str, ...]:
     if len(ours) > 1 and len(theirs) > 1 and ours.level != theirs.level:
-        return ("One of the rows has a single pretraining, whose luck the interval does not cover.",)
+        return ("One of the rows has a single pre-training: the interval does not cover how much pre-trainings vary.",)
     return ()

@@ -126,11 +126,11 @@ def _compare(table: Table, resamples: Resamples | None, row: str, other: str, co
     comparison = compare(runs[0], runs[1], resamples, table.name, column, row, other)
     if comparison is None:
         missing = [name for name, cell in zip((row, other), runs, strict=True) if all(run.failed for run in cell)]
-        return Difference(UNRESOLVED, None, nan, f"No run of {' and none of '.join(missing)} has a value.")
+        return Difference(UNRESOLVED, None, nan, f"No run of {' or '.join(missing)} has a value.")
     if not comparison.covers_seeds:
         return Difference(UNRESOLVED, comparison, nan, comparison.notes[0] if comparison.notes else None)
     if np.isnan(comparison.p_value):
-        return Difference(UNRESOLVED, comparison, nan, "The values do not vary at all: there is nothing to measure the difference by.")
+        return Difference(UNRESOLVED, comparison, nan, "The values do not vary at all, so there is nothing to judge the difference by.")
     return Difference(UNRESOLVED, comparison, nan)
 
 

@@ -152,7 +152,7 @@ def test_held_out_figures_are_of_the_longest_length_or_the_one_asked_for(tmp_pat
         assert run.quantity.protocol == f"length {length}, 512 sequences, single"
     (first, *_) = collected.cells["ltr", "none", None]
     assert first.status == "failed"
-    assert "at length 32, 128 and not at 64" in first.reason
+    assert "at length 32, 128, not at 64" in first.reason
     assert ("random", "perplexity", None) not in collected.cells
 
 
@@ -327,7 +327,7 @@ def test_a_result_that_cannot_be_read_is_a_missing_run_with_its_reason(content: 
     assert "result.json" in runs[0].reason
     assert f"delete the folder {damaged}" in runs[0].reason
     report = report_of(collected)
-    assert any("of 3 runs 1 not run: " in gap and damaged.name in gap for gap in report.gaps), report.gaps
+    assert any("1 not run (of 3 runs): " in gap and damaged.name in gap for gap in report.gaps), report.gaps
 
 
 def test_a_damaged_result_of_a_pre_training_leaves_its_cells_missing(tmp_path: Path) -> None:

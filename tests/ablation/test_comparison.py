@@ -68,7 +68,7 @@ def test_what_the_interval_covers_is_what_was_varied() -> None:
     assert units_of([Run(1, 1, 0.5)]).covers == ()
     mixed = compared(both, [Run(1, f, 0.4 + 0.01 * f) for f in range(3)])
     assert mixed.covers == (FINETUNING_SEEDS,)
-    assert any("single pretraining" in note for note in mixed.notes)
+    assert any("single pre-training" in note for note in mixed.notes)
 
 
 def test_one_seed_is_about_the_runs_and_not_about_the_method() -> None:

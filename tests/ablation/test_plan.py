@@ -302,14 +302,14 @@ class TestFurtherPretraining:
 
     def test_a_row_that_goes_on_does_not_pass_for_one_of_the_same_budget(self, settings: Settings) -> None:
         (budget, *_) = plan([load_grid("further_pretraining")], settings).tables["further_pretraining"].notes
-        assert budget.endswith("For further and further_no_nsp, what bert was pre-trained with before comes on top.")
+        assert budget.endswith("further and further_no_nsp start from bert, whose own pre-training comes on top.")
 
 
 class TestNotes:
     def test_a_table_says_what_it_was_made_of(self, paper: Plan, text: Path) -> None:
         for table in paper.tables.values():
             (data,) = [note for note in table.notes if note.startswith("Data: ")]
-            assert f"corpus=text ({text}) but for 10% of its documents" in data
+            assert f"corpus=text ({text}) except 10% of its documents" in data
             assert "2,048 pieces" in data
 
     def test_and_what_its_rows_read_instead(self, settings: Settings, tmp_path: Path) -> None:
@@ -324,9 +324,9 @@ class TestNotes:
         def told(name: str, found: Plan) -> str:
             return " ".join(note for note in found.tables[name].notes if note.startswith("Random rows: "))
 
-        assert "ltr_no_nsp_bilstm with one that is fine-tuned in another way" in told("table5", paper)
+        assert "ltr_no_nsp_bilstm with one that is fine-tuned differently" in told("table5", paper)
         assert "no_nsp with" not in told("table5", paper).replace("ltr_no_nsp", "")
-        assert "l1_h128_a2 and l4_h256_a4 with one of another architecture" in told("table6", paper)
+        assert "l1_h128_a2 and l4_h256_a4 with one of a different architecture" in told("table6", paper)
         assert told("table8", paper) == ""
 
     @pytest.mark.parametrize(
@@ -342,8 +342,8 @@ class TestNotes:
     ) -> None:
         rows = {"one": {"finetune": of_one}, "two": {"pretrain": ["masking=zero"], "finetune": of_two}}
         found = plan([written(tmp_path, rows=rows)], settings).tables["mine"].notes
-        expected = [f"Random rows: compared are {' and '.join(named)} with one that is fine-tuned in another way."] if named else []
-        assert [note.split(" What lies")[0] for note in found if note.startswith("Random rows: ")] == expected
+        expected = [f"Random rows: the table compares {' and '.join(named)} with one that is fine-tuned differently."] if named else []
+        assert [note.split(" The difference")[0] for note in found if note.startswith("Random rows: ")] == expected
 
     @pytest.mark.parametrize(
         ("of_two", "told"),
@@ -360,7 +360,7 @@ class TestNotes:
     ) -> None:
         rows = {"one": {"pretrain": ["objective=mlm"]}, "two": {"pretrain": ["objective=mlm_nsp", *of_two]}}
         notes = plan([written(tmp_path, rows=rows)], settings).tables["mine"].notes
-        assert [" two, where one of the three is another, may have been trained on them" in note for note in notes].count(True) == told
+        assert [" two, where one of the three is different, may have been trained on them" in note for note in notes].count(True) == told
 
 
 class TestMeasures:

@@ -82,7 +82,7 @@ class TestBudgets:
 
     def test_minutes_have_no_flops_to_be_alike(self) -> None:
         by_command = configured(budget=BudgetConfig(minutes=5))
-        with pytest.raises(UserError, match=r"--budget flops counts positions, and budget.minutes=5 says none"):
+        with pytest.raises(UserError, match=r"--budget flops counts positions, but budget.minutes=5 does not set their number"):
             allotted(by_command, by_command, "flops", 1.0, 9)
 
     @pytest.mark.parametrize("budget", ["tokens", "flops"])
@@ -103,6 +103,6 @@ class TestSentences:
 
     def test_flops_minutes_and_multiples(self) -> None:
         base = configured()
-        assert "the same 384 positions (but twice ×2)" in in_words({"bert": base}, "bert", "tokens", {"bert": 1, "twice": 2})
+        assert "the same 384 positions (except twice ×2)" in in_words({"bert": base}, "bert", "tokens", {"bert": 1, "twice": 2})
         assert "the same" in in_words({"bert": base}, "bert", "flops", {})
         assert "5 minutes" in in_words({"bert": configured(budget=BudgetConfig(minutes=5))}, "bert", "minutes", {})

@@ -229,7 +229,7 @@ def test_means_and_differences_are_those_of_the_runs_values(report: Report) -> N
 def test_missing_failed_and_degenerate_runs_are_named_everywhere(report: Report) -> None:
     assert report.cell("no_nsp", "mrpc").state == "partial"
     for text in (parsed(report).text, markdown(report).replace("\\", ""), as_json(report)):
-        assert "No NSP × MRPC: of 3 runs 1 not run" in text
+        assert "No NSP × MRPC: 1 not run (of 3 runs)" in text
         assert "the loss is nan" in text
         assert "all 200 predictions are 'yes'" in text
     assert "1 degenerate" in latex(report)
@@ -254,13 +254,13 @@ def test_what_a_difference_leaves_out_is_said_under_the_table(tmp_path: Path) ->
     for seed in (1, 2, 3):
         (tmp_path / f"finetune-fake-f-ltr-mnli-{seed}" / "predictions.jsonl").unlink()
     found = report_table(manifest, tmp_path)
-    text = note(found, "Of some comparisons")
+    text = note(found, "About some comparisons")
     assert "Seeds without a partner in the other row are left out: 3. (No NSP on MRPC)" in text
     assert re.search(r"Predictions are missing: [^(]*\([^)]*LTR & No NSP on MNLI", text)
     assert text in parsed(found).text
     whole = tmp_path / "whole"
     whole.mkdir()
-    assert note(report_table(FakeTable(whole).write(), whole), "Of some comparisons") == ""
+    assert note(report_table(FakeTable(whole).write(), whole), "About some comparisons") == ""
 
 
 def test_numbers_of_the_split_that_weights_were_chosen_on_are_told(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ def test_numbers_of_the_split_that_weights_were_chosen_on_are_told(tmp_path: Pat
     table.skills |= {(row, "other"): 0.7 for row in table.rows}
     manifest = table.write()
     assert note(report_table(manifest, tmp_path), "Selection") == ""
-    for select, told in (("last", ""), ("best", "Of MNLI and MRPC each run's best weights were chosen")):
+    for select, told in (("last", ""), ("best", "For MNLI and MRPC, each run's best weights were chosen")):
         for path in tmp_path.glob("finetune-fake-f-*/result.json"):
             result = json.loads(path.read_text()) | {"recipe": {"select": select}}
             result["metrics"]["dev_mismatched"] = result["metrics"]["dev"]
@@ -285,7 +285,7 @@ def test_weights_that_were_chosen_among_more_evaluations_are_not_said_to_be_alik
         looks = 20 if "ltr" in path.parent.name else 3
         (path.parent / "metrics.jsonl").write_text("".join(json.dumps({"step": step, "split": "dev"}) + "\n" for step in range(looks)))
     told = note(report_table(manifest, tmp_path), "Selection")
-    assert "not in all rows alike: they are the best of 3 to 20 evaluations" in told
+    assert "not equally in all rows: the weights are the best of 3 to 20 evaluations" in told
 
 
 def test_verdicts_of_a_table_that_is_coming_about_are_provisional(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_verdicts_of_a_table_that_is_coming_about_are_provisional(tmp_path: Path
 def test_which_luck_intervals_cover_is_said_of_each_column(tmp_path: Path) -> None:
     manifest = FakeTable(tmp_path).write()
     told = note(report_table(manifest, tmp_path), "Statistics")
-    assert "that cover the luck of pretraining seeds, fine-tuning seeds and examples. " in told
+    assert "that cover random variation of pretraining seeds, fine-tuning seeds and examples. " in told
     for path in tmp_path.glob("finetune-fake-f-*-mrpc-*/predictions.jsonl"):
         path.unlink()
     told = note(report_table(manifest, tmp_path), "Statistics")
@@ -353,8 +353,8 @@ def test_one_seed_gives_no_verdict_and_says_so(tmp_path: Path) -> None:
     found = report_table(FakeTable(tmp_path, seeds=1).write(), tmp_path)
     assert {cell.difference.verdict for cell in found.cells if cell.difference} == {"unresolved"}
     assert next(note.text for note in found.notes if note.heading == "Verdicts").startswith("None")
-    assert "cannot be told by one seed" in next(note.text for note in found.notes if note.heading == "Random weights")
-    assert "of the method nothing" in next(note.text for note in found.notes if note.heading == "What these seeds can say")
+    assert "One seed cannot show whether" in next(note.text for note in found.notes if note.heading == "Random weights")
+    assert "nothing about the method" in next(note.text for note in found.notes if note.heading == "What these seeds can say")
 
 
 def test_three_seeds_say_what_the_permutation_test_cannot(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def _configurations(collected: Collected, kind: str, unread: dict[str, None]) ->
                 config = _read(state.folder.config)
                 if config is None:
                     unread[
-                        f"The configuration of {state.folder.name} cannot be read: how its row differs is told by another run, if any."
+                        f"The configuration of {state.folder.name} cannot be read; another run of its row, if any, shows how it differs."
                     ] = None
                 else:
                     found[row] = config

@@ -134,7 +134,7 @@ def _of(result: Mapping[str, Any]) -> str:
     identity = result["identity"]
     words = {"mlm_nsp": "masked words in pairs", "mlm": "masked words", "ltr": "next words", "rtl": "previous words"}
     kind = str(identity["objective"]["kind"])
-    said = f"{words.get(kind, kind)} of {identity['architecture']['vocab_size']:,}"
+    said = f"{words.get(kind, kind)}, vocabulary of {identity['architecture']['vocab_size']:,}"
     usual, masking = asdict(MaskingConfig()), identity["masking"] or {}
     unusual = [f"{name} {value:g}" for name, value in masking.items() if name in usual and value != usual[name]]
     return f"{said} ({', '.join(unusual)})" if unusual else said

@@ -14,10 +14,10 @@ from bertlab.ablation.report.words import LEGEND, cell_lines, difference_text, p
 from bertlab.counting import counted
 
 _SECTIONS = (
-    (drawn.CURVES, "Over the pre-training", "Who is ahead depends on what is counted: text read, words predicted, or computation."),
-    (drawn.CELLS, "Cells", "Dots are single runs, bars standard deviations. The paper's numbers stand beside, on a scale of their own."),
+    (drawn.CURVES, "Over the pre-training", "Which row is ahead depends on what is counted: text read, words predicted, or computation."),
+    (drawn.CELLS, "Cells", "Dots are single runs, bars are standard deviations. The paper's numbers are beside them, on a separate scale."),
     (drawn.DIFFERENCES, "Differences from the baseline", "Bars are 95% intervals; ◇ is the difference in the paper."),
-    (drawn.LEARNING, "Learning curves", "Figures of different pictures measure different things and do not compare."),
+    (drawn.LEARNING, "Learning curves", "Curves of different pictures measure different things and are not comparable."),
 )
 
 
@@ -83,14 +83,14 @@ def _details(cell: Cell, column: ReportColumn) -> Iterable[str]:
     if cell.difference is not None:
         yield from _told(cell.difference)
     if cell.over_random is not None and cell.over_random.value is not None:
-        yield f"from random weights: {difference_text(cell.over_random, column)}, {cell.over_random.verdict}"
+        yield f"difference from random weights: {difference_text(cell.over_random, column)}, {cell.over_random.verdict}"
 
 
 def _told(difference: Difference) -> Iterable[str]:
     if difference.p_value is not None:
         yield f"p {probability(difference.p_value)}"
     if difference.p_holm is not None:
-        yield f"after Holm {probability(difference.p_holm)}"
+        yield f"after Holm's correction {probability(difference.p_holm)}"
     if difference.permutation_p is not None and difference.permutation_smallest is not None:
         least = probability(difference.permutation_smallest)
         yield f"permutation {probability(difference.permutation_p)} (at least {least} with these seeds)"
@@ -130,8 +130,8 @@ def _settings(report: Report) -> Iterable[str]:
         return
     rows = [row for row in report.rows if any(row.key in setting.values for setting in report.settings)]
     heads = "".join(f'<th scope="col">{escape(row.label)}</th>' for row in rows)
-    yield '<section id="configuration"><h2>What the rows were configured with</h2>'
-    yield '<p class="quiet">Keys in which their runs differ; fine-tuning as in the first column that a row has.</p>'
+    yield '<section id="configuration"><h2>How the rows were configured</h2>'
+    yield '<p class="quiet">Keys in which the runs of the rows differ; for fine-tuning, those of the first column that a row has.</p>'
     yield f'<div class="wide"><table class="plain"><thead><tr><td></td>{heads}</tr></thead><tbody>'
     for setting in report.settings:
         values = "".join(f"<td>{escape(setting.values.get(row.key, '–'))}</td>" for row in rows)

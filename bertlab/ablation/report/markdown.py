@@ -21,7 +21,7 @@ def markdown(report: Report, plots: Sequence[str] = ()) -> str:
     if plots:
         parts += ["## Plots", "\n".join(f"![{escaped(name)}]({name})" for name in plots)]
     if report.settings:
-        parts += ["## What the rows were configured with", _settings(report)]
+        parts += ["## How the rows were configured", _settings(report)]
     parts += ["## Provenance", _provenance(report)]
     return "\n\n".join(parts) + "\n"
 
@@ -79,7 +79,7 @@ def provenance_lines(report: Report) -> list[tuple[str, str]]:
         ("Code of the last call", f"bertlab {source.made.bertlab}, commit {source.made.commit or 'unknown'}"),
         ("Versions of the runs", versions),
         ("Machine", ", ".join(dict.fromkeys([source.made.machine, *source.devices]))),
-        ("Runs", f"{done} of {counted(len(source.runs), 'run')} done, {source.hours:.2f} hours one after the other"),
+        ("Runs", f"{done} of {counted(len(source.runs), 'run')} done, {source.hours:.2f} hours in total"),
         ("Work", f"{amount(source.tokens)} tokens, {amount(source.flops)} FLOPs"),
         ("Last run finished", source.finished),
     ]

@@ -30,13 +30,13 @@ def publish(report: Report, mirrored: Mirrored, folder: Path) -> str:
     write_atomically(path, specification(built) + "\n")
     if not mirrored.online:
         return (
-            f"{report.table}: kept offline, there is no login to Weights & Biases. wandb sync sends the folders named offline-run-*;"
-            f" bertlab report {report.table} --publish, once there is a login, sends everything. What the report will be is in {path}."
+            f"{report.table}: kept offline, because there is no login to Weights & Biases. wandb sync sends the folders named offline-run-*"
+            f"; after a login, bertlab report {report.table} --publish sends everything. What the report will contain is in {path}."
         )
     try:
         built.save()
     except Exception as error:  # whatever the network or the server says
-        raise UserError(f"Weights & Biases did not take the report ({type(error).__name__}: {error}); its runs are there.") from error
+        raise UserError(f"Weights & Biases did not accept the report ({type(error).__name__}: {error}); its runs were sent.") from error
     return f"{report.table}: {built.url}"
 
 

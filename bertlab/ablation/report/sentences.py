@@ -52,7 +52,7 @@ def _gap(report: Report, cell: Cell) -> str:
     where = f"{report.row(cell.row).label} × {report.column(cell.column).label}"
     reasons = dict.fromkeys(_one_line(run.note) for run in cell.values if run.status in ("failed", "missing") and run.note)
     why = f": {' / '.join(reasons)}" if reasons else "."
-    return f"{where}: of {counted(len(cell.values), 'run')} {listed(lacking)}{why}"
+    return f"{where}: {listed(lacking)} (of {counted(len(cell.values), 'run')}){why}"
 
 
 def _one_line(text: str) -> str:
@@ -63,7 +63,7 @@ def _one_line(text: str) -> str:
 def _scale(report: Report) -> str:
     source = report.provenance
     where = f" on {listed(source.devices)}" if source.devices else ""
-    return f"{report.scale}: {source.hours:.2f} hours of runs, one after the other{where}."
+    return f"{report.scale}: {source.hours:.2f} hours of runs in total{where}."
 
 
 def _of_the_plan(collected: Collected) -> Iterator[Note]:
@@ -90,17 +90,19 @@ def _judged(report: Report) -> list[tuple[Cell, Difference]]:
 
 def _statistics(report: Report) -> Note:
     compared = [found for _, found in _differences(report) if found.value is not None]
-    parts = [f"A cell is the mean ± the sample standard deviation over runs, n its independent repetitions. {_unit(report)}"]
+    parts = [
+        f"A cell shows the mean ± the sample standard deviation over runs; n is the number of independent repetitions. {_unit(report)}"
+    ]
     if compared:
         paired = sum(found.paired for found in compared)
         single = all(found.units == (1, 1) for found in compared)
-        how = "seed by seed" if paired == len(compared) else "seed by seed where they pair" if paired else "as independent groups"
-        how = "one run beside another" if single else how
+        how = "seed by seed" if paired == len(compared) else "seed by seed where seeds match" if paired else "as independent groups"
+        how = "one run with one run" if single else how
         parts.append(f"Differences are from {report.row(report.baseline).label}, compared {how}, with 95% intervals{_covered(report)}.")
     if judged := _judged(report):
         parts.append(
-            f"Verdicts hold at {_ALPHA:.0%} after Holm's correction over {counted(len(judged) + report.coming, 'comparison')}"
-            f"{f', of which {report.coming} cannot be made yet' if report.coming else ''}; intervals are uncorrected."
+            f"Verdicts hold at the {_ALPHA:.0%} level after Holm's correction over {counted(len(judged) + report.coming, 'comparison')}"
+            f"{f', of which {report.coming} cannot be made yet' if report.coming else ''}; intervals are not corrected."
         )
     return Note("Statistics", " ".join(parts))
 
@@ -116,16 +118,16 @@ def _selection(report: Report, collected: Collected) -> str:
         return ""
     labels = [column.label for column in report.columns if column.column in chosen]
     said = (
-        f"Of {listed(labels)} each run's best weights were chosen on the examples that are reported (tuning.select=best): values are"
-        " a little higher than on others"
+        f"For {listed(labels)}, each run's best weights were chosen on the reported examples (tuning.select=best), so values are a little"
+        " higher than on other examples"
     )
     unlike = {name: among for name, among in chosen.items() if len(among) > 1}
     if not unlike:
         return f"{said}, in all rows alike."
     least, most = min(map(min, unlike.values())), max(map(max, unlike.values()))
     return (
-        f"{said}, and not in all rows alike: they are the best of {least} to {most} evaluations, and the best of more is higher and varies"
-        " less without being better. tuning.select=last chooses nothing."
+        f"{said}, but not equally in all rows: the weights are the best of {least} to {most} evaluations, and the best of more evaluations"
+        " has a higher value that varies less, without being better. tuning.select=last chooses nothing."
     )
 
 
@@ -146,9 +148,9 @@ def _covered(report: Report) -> str:
         if found.value is not None:
             columns.setdefault(found.covers, {})[report.column(cell.column).label] = None
     if list(columns) == [()]:
-        return "; no luck is covered"
+        return "; they cover no random variation"
     among = {kinds: "" if len(columns) == 1 else f" ({listed(list(labels))})" for kinds, labels in columns.items()}
-    text = " that cover the luck of " + "; of ".join(f"{listed(kinds)}{among[kinds]}" for kinds in columns if kinds)
+    text = " that cover random variation of " + "; of ".join(f"{listed(kinds)}{among[kinds]}" for kinds in columns if kinds)
     return text + (f"; none{among[()]}" if () in columns else "")
 
 
@@ -156,7 +158,7 @@ def _unit(report: Report) -> str:
     smaller = [column.label for column in report.columns if column.smaller_is_better]
     text = "Metrics are in percent" if any(column.unit == "%" for column in report.columns) else ""
     if smaller:
-        text += f"{'; ' if text else ''}of {listed(smaller)} less is better"
+        text += f"{'; ' if text else ''}for {listed(smaller)}, smaller is better"
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
@@ -167,16 +169,20 @@ def _seeds(report: Report) -> Note:
         return Note("What these seeds can say", "")
     fewest = min(min(found.units) for found in compared)
     if fewest < 2:
-        text = "There is one repetition of some rows: it says how these models do, and of the method nothing. No verdict is given there."
+        text = (
+            "Some rows have a single repetition: it shows how good these models are, but says nothing about the method. Such rows get no"
+            " verdict."
+        )
         return Note("What these seeds can say", text)
-    parts = [f"{fewest} repetitions show the luck of seeds only roughly."]
+    parts = [f"{fewest} repetitions show only roughly how much results vary between seeds."]
     smallest = [
         found.permutation_smallest for found in compared if found.permutation_smallest is not None and EXAMPLES not in found.covers[:1]
     ]
     if smallest and min(smallest) > _ALPHA:
         parts.append(
-            f"A permutation test of so few cannot fall below p = {probability(min(smallest))}: it can confirm nothing here. Verdicts rest"
-            " on intervals that take repetitions of a row to be about normal, and cannot know of failures too rare to have been seen."
+            f"With so few, a permutation test cannot fall below p = {probability(min(smallest))}, so it can confirm nothing here. Verdicts"
+            " rest on intervals that assume the repetitions of a row to be roughly normal; they cannot account for failures too rare to"
+            " have been seen."
         )
     parts += [text for text in (_detectable(report),) if text]
     return Note("What these seeds can say", " ".join(parts))
@@ -191,7 +197,7 @@ def _detectable(report: Report) -> str:
         if values:
             texts = dict.fromkeys(_size(value, column) for value in (min(values), max(values)))
             found.append(f"{column.label} {' to '.join(texts)}")
-    return f"True differences that they resolve in 80% of tables: {', '.join(found)}." if found else ""
+    return f"Smallest true differences that these seeds resolve in 80% of tables: {', '.join(found)}." if found else ""
 
 
 def _size(value: float, column: ReportColumn) -> str:
@@ -203,7 +209,7 @@ def _verdicts(report: Report) -> Note:
     judged = _judged(report)
     if not judged:
         some = any(found.value is not None for _, found in _differences(report))
-        return Note("Verdicts", "None: a verdict is about the method and takes at least two seeds of both rows." if some else "")
+        return Note("Verdicts", "None: a verdict is about the method and needs at least two seeds in both rows." if some else "")
     parts = []
     for verdict in (BETTER, WORSE):
         named = [_named(report, cell, difference) for cell, difference in judged if difference.verdict == verdict]
@@ -212,15 +218,15 @@ def _verdicts(report: Report) -> Note:
     unresolved = [(cell, difference) for cell, difference in judged if difference.verdict == UNRESOLVED]
     if unresolved:
         opening = (
-            "Unresolved, which is not the same as no difference"
+            "Unresolved, which does not mean that there is no difference"
             if parts
-            else "No difference is resolved, which is not the same as none being there"
+            else "No difference is resolved, which does not mean that there is none"
         )
         parts.append(f"{opening}: {'; '.join(_seeds_wanted(report, cell, difference) for cell, difference in unresolved)}.")
     if any(cell.running or cell.missing for cell in report.cells):
         parts.append(
-            "Provisional, as runs are missing: verdicts may change, and whoever looks again and again while seeds come in, and stops at"
-            f" what pleases, is wrong more often than {_ALPHA:.0%}."
+            "Provisional, because runs are missing: verdicts may change. Whoever looks repeatedly while seeds come in, and stops at a"
+            f" result that pleases, is wrong more often than {_ALPHA:.0%} of the time."
         )
     return Note("Verdicts", " ".join(parts))
 
@@ -237,11 +243,11 @@ def _equals(p_value: float) -> str:
 
 
 def _seeds_wanted(report: Report, cell: Cell, difference: Difference) -> str:
-    """How many seeds a difference of the size that is seen would take."""
+    """How many seeds a difference of the observed size would take."""
     column = report.column(cell.column)
     name = f"{report.row(cell.row).label} on {column.label} ({signed_value(difference, column)}"
     if difference.examples_suffice is False:
-        return f"{name}: too few evaluation examples for a difference of this size, whatever the seeds)"
+        return f"{name}: too few evaluation examples for a difference of this size, however many seeds)"
     if difference.seeds is None:
         return f"{name}: more than 1,000 seeds would be needed)" if difference.examples_suffice else f"{name})"
     low = difference.seeds_low or difference.seeds
@@ -260,9 +266,9 @@ def _spread(report: Report) -> Note:
     if not cells:
         return Note("Spread", "")
     text = (
-        "This table is about how much runs differ: standard deviations with 95% intervals (Bonett's from five runs on; with fewer they take"
-        " values to be normal), compared by permuted Brown-Forsythe tests after Holm's correction; failed are runs that stopped or have"
-        " learned nothing."
+        "This table is about how much runs differ. It shows standard deviations with 95% intervals (Bonett's with five runs or more; with"
+        " fewer, intervals that assume normal values), compared by permutation Brown-Forsythe tests after Holm's correction. Runs that"
+        " stopped or learned nothing are counted as failed."
     )
     resolved = [cell for cell in cells if cell.spread and cell.spread.verdict != UNRESOLVED]
     names = [
@@ -286,12 +292,12 @@ def _random(report: Report) -> Note:
         lost = [report.column(cell.column).label for cell, difference in found if difference.verdict == WORSE]
         sentence = f"{row.label} beats {report.row(row.beats).label} on {_all_or(beaten, len(found))}"
         if not beaten:
-            sentence = f"{row.label} is not shown to beat {report.row(row.beats).label} anywhere"
+            sentence = f"{row.label} is not shown to beat {report.row(row.beats).label} in any column"
         parts.append(sentence + (f", and is worse on {listed(lost)}" if lost else "") + ".")
     if untold:
-        parts.append(f"Whether {listed(untold)} {'beats' if len(untold) == 1 else 'beat'} random weights cannot be told by one seed.")
+        parts.append(f"One seed cannot show whether {listed(untold)} {'beats' if len(untold) == 1 else 'beat'} random weights.")
     if parts:
-        parts.append("What does not beat a randomly initialised model shows nothing about its pre-training.")
+        parts.append("A row that does not beat a randomly initialised model shows nothing about its pre-training.")
     return Note("Random weights", " ".join(parts))
 
 
@@ -308,19 +314,21 @@ def _agreement(report: Report) -> Note:
     parts = [f"{agreeing} of {counted(len(signs), 'difference')} {'has' if agreeing == 1 else 'have'} the paper's sign."]
     if resolved < len(signs):
         parts.append(
-            f"Of these differences {resolved} {'is' if resolved == 1 else 'are'} resolved here; the sign of the others may be chance."
+            f"{resolved} of these differences {'is' if resolved == 1 else 'are'} resolved here; the sign of the others may be chance."
         )
     against = [cell for cell, _ in signs if cell.contradicts]
     if against:
         named = [f"{report.row(cell.row).label} on {report.column(cell.column).label}" for cell in against]
-        parts.append(f"Resolved, and opposite to the paper: {'; '.join(named)}.")
+        parts.append(f"Resolved, with the opposite sign to the paper's: {'; '.join(named)}.")
     ranks = [_rank(report, rank) for rank in report.ranks if rank.kendall is not None]
     if ranks:
-        parts.append(f"Order of the rows, here and there: {'; '.join(ranks)}. With few rows hardly any order is more than chance.")
+        parts.append(
+            f"Rank correlation of the rows with the paper: {'; '.join(ranks)}. With few rows, hardly any order is more than chance."
+        )
     stand_ins = [f"{column.label} for {listed(column.stands_for)}" for column in report.columns if column.stands_for]
     if stand_ins:
         parts.append(
-            f"Other tasks stand in for the paper's ({'; '.join(dict.fromkeys(stand_ins))}): only signs and orders can be compared."
+            f"Other tasks stand in for the paper's ({'; '.join(dict.fromkeys(stand_ins))}), so only signs and orders can be compared."
         )
     return Note("Agreement with the paper", " ".join(parts))
 
@@ -347,7 +355,7 @@ def _to_be_known(report: Report) -> Note:
     for cell, difference in _differences(report):
         for note in difference.notes:
             places.setdefault(note, []).append(f"{report.row(cell.row).label} on {report.column(cell.column).label}")
-    return Note("Of some comparisons", _with_places(places))
+    return Note("About some comparisons", _with_places(places))
 
 
 def _with_places(places: Mapping[str, Sequence[str]]) -> str:
@@ -363,4 +371,4 @@ def _degenerate(report: Report) -> Note:
             where = f"{report.row(cell.row).label} on {report.column(cell.column).label}"
             named.append(f"{where}, {counted(cell.degenerate, 'run')} ({'; '.join(notes)})")
     text = "; ".join(named)
-    return Note("Learned nothing", f"{text}. Such runs count in the mean." if text else "")
+    return Note("Learned nothing", f"{text}. Their values are included in the mean." if text else "")

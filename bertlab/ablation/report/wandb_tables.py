@@ -192,7 +192,7 @@ def _mirror_report(
         raise
     except Exception as error:  # whatever the network or the server says
         said = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise UserError(f"Weights & Biases did not take the table ({said}): log in anew, or set WANDB_MODE=offline.") from error
+        raise UserError(f"Weights & Biases did not accept the table ({said}): log in again, or set WANDB_MODE=offline.") from error
     return Mirrored(destination.project, entity, chosen == "online", name, url, _measures(collected))
 
 

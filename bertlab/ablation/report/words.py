@@ -12,7 +12,7 @@ MARKS = {BETTER: "▲", WORSE: "▼", UNRESOLVED: "~"}
 SAME_SIGN, OTHER_SIGN = "✓", "✗"
 LEGEND = (
     "mean ± standard deviation (n runs); difference from the baseline [95% interval]; ▲ better, ▼ worse, ~ unresolved; "
-    "✓ the sign is the paper's, ✗ it is not"
+    "✓ same sign as in the paper, ✗ opposite sign"
 )
 _STATES = {FAILED: "failed", RUNNING: "running", MISSING: "not run", ABSENT: "–"}
 
@@ -44,7 +44,7 @@ def amount(value: float) -> str:
         (1e18, "× 10¹⁸"),
         (1e15, "× 10¹⁵"),
         (1e12, "× 10¹²"),
-        (1e9, "thousand million"),
+        (1e9, "billion"),
         (1e6, "million"),
         (1e3, "thousand"),
     ):
