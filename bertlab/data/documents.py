@@ -83,6 +83,10 @@ class ReadingReport:
             examples = self.examples.setdefault(problem, [])
             examples.extend(other.examples.get(problem, [])[: EXAMPLES - len(examples)])
 
+    def wrong(self) -> ReadingReport:
+        """The same without what the configuration asked for."""
+        return ReadingReport(counts={p: n for p, n in self.counts.items() if p not in ASKED_FOR}, examples=self.examples)
+
     def lines(self) -> list[str]:
         """One readable line a kind of problem, the most frequent first; empty when all was well."""
         order = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))

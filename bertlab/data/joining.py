@@ -228,6 +228,7 @@ def join_parts(task: JoiningTask, progress: Callable[[int], None]) -> None:
         "read": counts,
         "repeated_documents": int(np.count_nonzero(~first_occurrences([task.target / store.DOCUMENT_HASHES]))),
         "report": merged_report(parts).to_dict(),
+        "reports": {name: merged_report(_of_source(name, parts, task.parts)).to_dict() for name in sources},
         "made_from": task.made_from,
         "files": files,
     }
@@ -240,8 +241,12 @@ def total_counts(parts: list[Part]) -> dict[str, int]:
     return {name: sum(part.summary["counts"][name] for part in parts) for name in encoding.COUNTS}
 
 
+def _of_source(name: str, parts: list[Part], named: list[NamedPart]) -> list[Part]:
+    return [part for part, each in zip(parts, named, strict=True) if each.source == name]
+
+
 def merged_report(parts: list[Part]) -> ReadingReport:
-    """The report on the whole corpus."""
+    """The report on all that the parts were read from."""
     report = ReadingReport()
     for part in parts:
         report.merge(ReadingReport.from_dict(part.summary["report"]))

@@ -33,7 +33,7 @@ from bertlab.data import vocabulary_training
 from bertlab.data.cache import cache_folder, refusals_told
 from bertlab.data.compression import is_compressed
 from bertlab.data.discovery import size_of
-from bertlab.data.documents import ASKED_FOR, ReadingReport
+from bertlab.data.documents import ReadingReport
 from bertlab.data.encoding import SUMMARY, EncodingTask, encode_piece
 from bertlab.data.fingerprints import source_fingerprint
 from bertlab.data.joining import JoiningTask, NamedPart, join_parts
@@ -314,6 +314,14 @@ class Preparation:
         where = f"corpus.path={self.corpus.path}" if self.corpus.path else f"corpus={self.corpus.kind}"
         return UserError(f"No text was found in {where}: check the path, corpus.kind and the filters.{_met(report) if report else ''}")
 
+    def _refuse_problems(self, store: TokenStore) -> None:
+        """UserError where a corpus that is to be read strictly was not as it should be when it was read for this store."""
+        for name, source in sources_of(self.corpus).items():
+            wrong = _report_of(name, store.manifest).wrong()
+            if source.strict and wrong.counts:
+                key = "corpus" if self.corpus.strict else f"corpus.sources.{name}"
+                raise UserError(f"{key}.strict=true and the corpus has {'; '.join(wrong.lines())}. Repair it, or set {key}.strict=false.")
+
     def _opened(self, folder: Path, vocabulary: Vocabulary, new: bool) -> TokenStore:
         """The store in ``folder`` with the weights of this run's sources, after saying what is to be known of it.
 
@@ -326,9 +334,7 @@ class Preparation:
             raise UserError(f"{folder} holds the token store of another {other}: delete the folder and run the same command again.")
         report = ReadingReport.from_dict(store.manifest["report"])
         self._tell(store.documents, lambda: report)
-        wrong = ReadingReport(counts={p: n for p, n in report.counts.items() if p not in ASKED_FOR}, examples=report.examples)
-        if self.corpus.strict and wrong.counts:
-            raise UserError(f"corpus.strict=true and the corpus has {'; '.join(wrong.lines())}. Repair it, or set corpus.strict=false.")
+        self._refuse_problems(store)
         for line in description(store, report) if new else []:
             self.say(line)
         if store.manifest["repeated_documents"] > MANY_REPETITIONS * store.documents:
@@ -342,6 +348,14 @@ class Preparation:
                 "vocabulary cannot write: train one on the corpus (tokenizer=wordpiece), or give one for its language (tokenizer.path)."
             )
         return store.weighted({name: source.weight for name, source in sources_of(self.corpus).items()})
+
+
+def _report_of(source: str, manifest: dict[str, Any]) -> ReadingReport:
+    """What was met in reading a source; of a store that was made before it said so, what was met in all of them."""
+    if "reports" not in manifest:
+        return ReadingReport.from_dict(manifest["report"])
+    found = manifest["reports"].get(source)  # which is not there where it had nothing to be read
+    return ReadingReport() if found is None else ReadingReport.from_dict(found)
 
 
 def _met(report: ReadingReport) -> str:

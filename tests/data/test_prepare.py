@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from bertlab.data.kept_text import read_kept
 from bertlab.data.pieces import pieces
 from bertlab.data.prepare import Preparation, prepare
 from bertlab.data.readers import read
-from bertlab.data.store import TokenStore
+from bertlab.data.store import HASH, TokenStore, read_manifest, write_manifest
 from bertlab.data.tokenizer import SPECIAL_TOKENS, Vocabulary
 from bertlab.errors import UserError
 
@@ -339,6 +340,27 @@ def test_problems_are_said_and_strict_refuses_them_even_in_a_finished_store(tmp_
     assert sum(store.manifest["report"]["counts"].values()) == 1
     with pytest.raises(UserError, match=r"corpus\.strict=true .*text:2"):
         run(strict, vocab, tmp_path / "cache")
+
+
+def test_a_strict_source_refuses_its_own_problems_even_in_a_finished_store(tmp_path: Path, vocab: TokenizerConfig) -> None:
+    (tmp_path / "bad").write_bytes(b"one\ntw\xffo\n\nthree\n")
+    (tmp_path / "good").write_text("four\n\nfive\n")
+
+    def mixture(**strict: bool) -> CorpusConfig:
+        sources = {name: CorpusConfig(kind="sentences", path=str(tmp_path / name), strict=name in strict) for name in ("bad", "good")}
+        return CorpusConfig(kind="mixture", sources=sources)
+
+    store = run(mixture(), vocab, tmp_path / "cache")
+    assert run(mixture(good=True), vocab, tmp_path / "cache").folder == store.folder
+    refusal = r"corpus\.sources\.bad\.strict=true .*bad:2.*set corpus\.sources\.bad\.strict=false"
+    with pytest.raises(UserError, match=refusal):
+        run(mixture(bad=True), vocab, tmp_path / "cache")
+    with pytest.raises(UserError, match=r"corpus\.strict=true .*bad:2"):
+        run(replace(mixture(), strict=True), vocab, tmp_path / "cache")
+    manifest = read_manifest(store.folder)
+    write_manifest(store.folder, {key: value for key, value in manifest.items() if key not in ("reports", HASH)})  # as older ones are
+    with pytest.raises(UserError, match=refusal):
+        run(mixture(bad=True), vocab, tmp_path / "cache")
 
 
 def test_corpus_that_changes_while_it_is_read_is_refused(tmp_path: Path, vocab: TokenizerConfig, monkeypatch: pytest.MonkeyPatch) -> None:
