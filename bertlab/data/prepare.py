@@ -219,7 +219,9 @@ class Preparation:
         shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir()
         try:
-            write_atomically(path, self._trained(scratch) + "\n")
+            trained = self._trained(scratch)
+            self._refuse_changed(self._forget_texts)
+            write_atomically(path, trained + "\n")
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
@@ -259,9 +261,7 @@ class Preparation:
         parts_folder.mkdir(exist_ok=True)
         parts = [parts_folder / f"{number:06d}" for number in range(len(self.pieces))]
         self._tokenise(parts, tokenizer)
-        if source_fingerprint(self.corpus, self.paths) != self.source:
-            self._clean(folder)
-            raise UserError("The corpus's files changed while they were read: run the command again when they are complete.")
+        self._refuse_changed(lambda: self._clean(folder))
         named = [NamedPart(part, piece.source, *self.filters[piece.source]) for part, piece in zip(parts, self.pieces, strict=True)]
         target.mkdir()
         with progress_bar("Joining", sum(self.sizes), self.progress, self.say) as bar:
@@ -270,6 +270,12 @@ class Preparation:
         os.rename(target, folder)
         sync_folder(folder.parent)
         self._clean(folder)
+
+    def _refuse_changed(self, forget: Callable[[], None]) -> None:
+        """UserError where the corpus is no longer what its fingerprint was taken of; ``forget`` removes what was kept under that."""
+        if source_fingerprint(self.corpus, self.paths) != self.source:
+            forget()
+            raise UserError("The corpus's files changed while they were read: run the command again when they are complete.")
 
     def _tokenise(self, parts: list[Path], tokenizer: Path) -> None:
         """Make those of the ``parts`` that are missing."""
@@ -287,11 +293,15 @@ class Preparation:
 
     def _clean(self, folder: Path) -> None:
         """Remove what was kept for making the store in ``folder``."""
-        kept = list(folder.parent.glob(f"{folder.name}.*.parts"))
+        for parts in list(folder.parent.glob(f"{folder.name}.*.parts")):
+            shutil.rmtree(parts, ignore_errors=True)
         if self.tokenizer.path is None:  # else they are of another process that may be training a vocabulary just now
-            kept += self.cache.glob(f"tokenizers/{self.training_key}.*.texts")
-        for each in kept:
-            shutil.rmtree(each, ignore_errors=True)
+            self._forget_texts()
+
+    def _forget_texts(self) -> None:
+        """Remove what was read for the vocabulary."""
+        for texts in list(self.cache.glob(f"tokenizers/{self.training_key}.*.texts")):
+            shutil.rmtree(texts, ignore_errors=True)
 
     def work(self, title: str, task: Task, items: Sequence[Any], sizes: Sequence[int]) -> dict[int, Any]:
         """Do ``task`` with all ``items`` in processes, under a progress bar; returns the results by the items' numbers."""

@@ -372,6 +372,18 @@ def test_corpus_that_changes_while_it_is_read_is_refused(tmp_path: Path, vocab: 
         run(corpus, vocab, tmp_path / "cache")
 
 
+def test_no_vocabulary_is_kept_of_a_corpus_that_changes_while_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be found under the hash of what the corpus was before."""
+    (tmp_path / "text").write_text(prose(2_000), encoding="utf-8")
+    corpus, tokenizer = CorpusConfig(kind="sentences", path=str(tmp_path / "text")), TokenizerConfig(vocab_size=300)
+    fingerprints = iter(["before", "after"])
+    monkeypatch.setattr("bertlab.data.prepare.source_fingerprint", lambda *_: next(fingerprints))
+    with pytest.raises(UserError, match="changed while they were read"):
+        run(corpus, tokenizer, tmp_path / "cache")
+    kept = [path for path in (tmp_path / "cache" / "tokenizers").iterdir() if path.suffix != ".lock"]
+    assert kept == []
+
+
 @pytest.mark.parametrize(("number", "message"), [(errno.ENOSPC, "is full"), (errno.EROFS, "cannot be written")])
 def test_disk_that_takes_nothing_is_said(
     tmp_path: Path, vocab: TokenizerConfig, monkeypatch: pytest.MonkeyPatch, number: int, message: str
