@@ -38,8 +38,8 @@ class TrainingPlan:
 
     @property
     def lengths(self) -> list[int]:
-        """The sequence lengths, each once, ascending."""
-        return sorted({stage.length for stage in self.stages if stage.steps != 0})
+        """The sequence lengths that are trained at, each once, ascending."""
+        return sorted({stage.length for stage in self.stages if stage.share > 0 and stage.steps != 0})
 
     def stage_at(self, step: int) -> Stage:
         """The stage of a step (from 0); steps past the end belong to the last stage. Not for a budget in minutes."""

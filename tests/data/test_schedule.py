@@ -79,6 +79,12 @@ def test_every_step_has_one_stage_and_stages_follow_each_other(parts, total):
     assert [numbers.count(stage.number) for stage in plan.stages] == [stage.steps for stage in plan.stages]
 
 
+@pytest.mark.parametrize("budget", [{"minutes": 5}, {"steps": 10}])
+def test_a_length_of_no_share_is_not_trained_at(budget):
+    plan = plan_training(config([(0.0, 8, None), (1.0, 32, None), (0.0, 512, None)], **budget))
+    assert plan.lengths == [32]
+
+
 def test_minutes_go_by_the_elapsed_share():
     plan = plan_training(config([(0.0, 8, None), (0.9, 32, None), (0.1, 128, None)], minutes=5))
     assert plan.total_steps is None
