@@ -161,7 +161,7 @@ class BudgetConfig:
 class ValidationConfig:
     """Evaluation on held-out documents; the batches depend on the corpus and these values, never on the seed."""
 
-    every: int | None = None  # optimizer steps; None: twenty times in a run, and at the end
+    every: int | None = None  # optimizer steps; None: twenty times in a run, the last at its end
     sequences: int = 512  # held-out sequences an evaluation, at each length
     lengths: list[int] = field(default_factory=list)  # empty: every length of the schedule
 

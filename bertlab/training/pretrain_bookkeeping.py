@@ -58,13 +58,13 @@ class PretrainBookkeeping(Bookkeeping):
         return self.around.flops_per_token(batch.length) * batch.tokens_in_step
 
     def evaluation_is_due(self, before: float, share: float) -> bool:
-        """Every ``validation.every`` steps, or so often that there are twenty evaluations."""
-        every = self.config.validation.every
-        if every is None and self.plan.total_steps is not None:
-            every = max(1, self.plan.total_steps // EVALUATIONS)
-        if every is None:
-            return int(share * EVALUATIONS) > int(before * EVALUATIONS)
-        return self.step % every == 0
+        """Every ``validation.every`` steps, or whenever another twentieth of the budget is used."""
+        every, total = self.config.validation.every, self.plan.total_steps
+        if every is not None:
+            return self.step % every == 0
+        if total is not None:  # by whole numbers: shares are rounded
+            return self.step * EVALUATIONS // total > (self.step - 1) * EVALUATIONS // total
+        return int(share * EVALUATIONS) > int(before * EVALUATIONS)
 
     def evaluate(self, trainer: lightning.Trainer, module: PretrainModule) -> None:
         """A row for each length."""
