@@ -15,7 +15,7 @@ from bertlab.counting import counted
 from bertlab.data.batches import Batch, StepBatch
 from bertlab.data.masking import Masker, Prediction, ordinary_only, predict_next, predict_previous
 from bertlab.data.randomness import derive
-from bertlab.data.sampling import Sequences, SequenceSampler
+from bertlab.data.sampling import FOUR, Sequences, SequenceSampler
 from bertlab.data.schedule import Stage, TrainingPlan
 from bertlab.errors import UserError
 
@@ -105,7 +105,7 @@ class PretrainingData:
         """
         sampler = self._validation_sampler(length)
         masker = Masker(self._store.vocabulary, self._config.masking, derive(int(derive("validation", length)), "masking"))
-        sequences = sampler.draw(0, min(self._config.validation.sequences, sampler.epoch_length))
+        sequences = sampler.draw(0, self._validation_count(sampler.epoch_length))
         prediction = ordinary_only(self._predicting(sequences, masker), self._store.vocabulary)
         count, size = sequences.places.size, max(1, _VALIDATION_POSITIONS // length)
         batches, whole = -(-count // size), _Cut(sequences, prediction, 0, count)
@@ -121,7 +121,16 @@ class PretrainingData:
     def validation_sequences(self, length: int) -> tuple[int, int]:
         """How many sequences the validation at a length reads, and how many there are in the documents that it reads of."""
         there = self._validation_sampler(length).epoch_length
-        return min(self._config.validation.sequences, there), there
+        return self._validation_count(there), there
+
+    def _validation_count(self, there: int) -> int:
+        """How many sequences are validated on where an epoch has so many.
+
+        With next sentences to tell they are whole fours, as only of these exactly half are true. Where there are fewer than four, the
+        stream goes on into further passes.
+        """
+        count = min(self._config.validation.sequences, there)
+        return max(FOUR, count - count % FOUR) if self._next_sentence else count
 
     def _validation_sampler(self, length: int) -> SequenceSampler:
         return self._sampler(self.held_out_documents, length, derive("validation", length), short_probability=0.0, weighted=False)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Spans are found for aligned blocks of places: a NumPy call costs as much for a handful of sequences as for some hundreds.
 _BLOCK = 512
+FOUR = 4  # neighbours in the stream of which half exchange their second segments
 _NEARBY = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4])  # sentences about a start, the preferred ones first
 _NO_FIT = np.iinfo(np.int64).max
 _MAPPED_AT_MOST = 1 << 30  # bytes; of a larger store what was read is let go of after every block

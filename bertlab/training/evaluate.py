@@ -103,7 +103,7 @@ def evaluate_model(
         context = torch.autocast(device.type, dtype=torch.bfloat16, enabled=bf16)
         figures[length] = held_out_figures(model, objective, data.validation_batches(length), context)
         read, there = data.validation_sequences(length)
-        part = f" ({read:,} of {there:,} sequences, as validation.sequences sets)" if read < there else ""
+        part = _part_in_words(read, there, config.validation.sequences)
         show(f"{'other text' if other else 'held out'}, length {length}{part}: {in_words(figures[length])}")
     show(_baseline_in_words(store, data, other))
     return figures
@@ -144,6 +144,14 @@ def _evaluation(store: TokenStore, config: PretrainConfig, other: bool) -> tuple
         return found
     say("Next-sentence accuracy is left out: false next sentences come from another document, and only one has text enough here.")
     return of(replace(config, objective=replace(config.objective, kind="mlm", segments="pair")))
+
+
+def _part_in_words(read: int, there: int, at_most: int) -> str:
+    """How many of the sequences that there are were read, and why not all; nothing where all were."""
+    if read >= there:
+        return ""
+    why = "as validation.sequences sets" if at_most < there else "a multiple of four, so that half of the pairs are true"
+    return f" ({read:,} of {there:,} sequences, {why})"
 
 
 def _baseline_in_words(store: TokenStore, data: PretrainingData, other: bool) -> str:

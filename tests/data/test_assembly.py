@@ -231,10 +231,27 @@ def test_validation_batches_are_bounded():
     assert all(batch.tokens.numel() <= 16384 for batch in batches)
     for batch in batches:
         check_sound(batch)
-    made.validation.sequences = 10
+    made.validation.sequences = 8
     few = validation(store, made)
-    assert sum(batch.sequences for batch in few) == 10
+    assert sum(batch.sequences for batch in few) == 8
     assert joined(few)["tokens"] == joined(batches)["tokens"][: len(joined(few)["tokens"])]
+
+
+@pytest.mark.parametrize("held_out", [2, 3, 5, 7, 22])
+@pytest.mark.parametrize("at_most", [1, 10, 512])
+def test_exactly_half_of_the_pairs_validated_on_are_true_however_few_there_are(held_out, at_most):
+    store = make_store([[8, 9]] * 40, held_out=range(held_out))  # at length 24 each document gives one pair of 17 words
+    made = config()
+    made.validation.sequences = at_most
+    built = data(store, made)
+    flat = joined(built.validation_batches(24))
+    count = len(flat["next_sentence"])
+    assert sum(flat["next_sentence"]) == count / 2
+    assert built.validation_sequences(24) == (count, held_out)
+    assert count == max(4, min(held_out, at_most) // 4 * 4)
+    single = config("mlm")
+    single.validation.sequences = at_most
+    assert data(store, single).validation_sequences(24) == (min(held_out, at_most), held_out)
 
 
 def test_more_devices_than_sequences_are_refused(store):
