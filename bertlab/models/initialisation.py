@@ -8,8 +8,9 @@ from torch import nn
 def initialise(module: nn.Module, deviation: float) -> None:
     """As the released BERT: normal weights cut off at two deviations, zero biases; norms start as the identity.
 
-    An LSTM keeps PyTorch's uniform initialisation, which suits its gates, with forget gates open (Jozefowicz et al. 2015). Parts of
-    ``module`` are not looked at: give it to ``nn.Module.apply``.
+    The matrices of an LSTM keep PyTorch's uniform initialisation, which suits its gates; its biases are zero but for those of the forget
+    gates, which are one so that they start open (Jozefowicz et al. 2015). Parts of ``module`` are not looked at: give it to
+    ``nn.Module.apply``.
     """
     if isinstance(module, nn.Linear | nn.Embedding):
         nn.init.trunc_normal_(module.weight, 0.0, deviation, -2 * deviation, 2 * deviation)
