@@ -93,9 +93,10 @@ def evaluate_model(
     device = torch.device("cuda" if set_up_process(config.trainer, config.backbone.kind) == "gpu" else "cpu")
     model = model.to(device)
     store = prepare(config.corpus, replace(config.tokenizer, path=str(tokenizer)), config.paths, progress=config.trainer.progress, say=say)
-    other = run is not None and _is_other_text(run, config, store)
+    why_other = None if run is None else _why_other_text(run, config, store)
+    other = why_other is not None
     if other:
-        show(f"other text than this run was trained on: all its documents count as held out ({store.documents:,})")
+        show(f"{why_other}: all its documents count as held out ({store.documents:,})")
     objective, lengths, data = _evaluation(store, config, other)
     bf16 = config.trainer.precision == "bf16"
     figures = {}
@@ -104,27 +105,27 @@ def evaluate_model(
         figures[length] = held_out_figures(model, objective, data.validation_batches(length), context)
         read, there = data.validation_sequences(length)
         part = _part_in_words(read, there, config.validation.sequences)
-        show(f"{'other text' if other else 'held out'}, length {length}{part}: {in_words(figures[length])}")
+        show(f"{'this text' if other else 'held out'}, length {length}{part}: {in_words(figures[length])}")
     show(_baseline_in_words(store, data, other))
     return figures
 
 
-def _is_other_text(run: RunFolder, config: PretrainConfig, store: TokenStore) -> bool:
-    """Whether all of the corpus can be read; where its held-out part alone can be, what is in doubt of that is refused, or said.
+def _why_other_text(run: RunFolder, config: PretrainConfig, store: TokenStore) -> str | None:
+    """Why all of the corpus can be read; None where its held-out part alone can be: what is in doubt of that is refused, or said.
 
     Raises:
         UserError: the command has chosen a corpus, or a share of it, of which it is not known what was trained on.
     """
-    from bertlab.training.other_text import doubts_of_held_out, is_other_text
+    from bertlab.training.other_text import doubts_of_held_out, other_text
 
-    if is_other_text(run, config, store):
-        return True
+    if (why := other_text(run, config, store)) is not None:
+        return why
     doubts = doubts_of_held_out(run, config, store)
     if doubts and (run.task.is_file() or run.read_config().corpus != config.corpus):
-        raise UserError(f"{doubts[0]} Evaluate on that run's own corpus, or on text of which no file was trained on.")
+        raise UserError(f"{doubts[0]} Evaluate on that run's own corpus, or on text of which nothing was trained on.")
     for doubt in doubts:
         warn(doubt)
-    return False
+    return None
 
 
 def _evaluation(store: TokenStore, config: PretrainConfig, other: bool) -> tuple[Objective, list[int], PretrainingData]:

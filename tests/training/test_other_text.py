@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import shutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +24,7 @@ from bertlab.errors import UserError
 from bertlab.objectives import objective_of
 from bertlab.run_files.folder import RunFolder
 from bertlab.training.evaluate import evaluate
-from bertlab.training.other_text import is_other_text
+from bertlab.training.other_text import other_text
 from bertlab.training.pretrain import pretrain
 
 TEXT = "Kola maru kola. Teni bado.\nMaru teni kola, bado maru.\n"
@@ -44,7 +47,7 @@ def store_of(run: RunFolder, config: PretrainConfig) -> TokenStore:
 
 
 def other(run: RunFolder, config: PretrainConfig) -> bool:
-    return is_other_text(run, config, store_of(run, config))
+    return other_text(run, config, store_of(run, config)) is not None
 
 
 def write(folder: Path, *texts: str) -> str:
@@ -52,6 +55,21 @@ def write(folder: Path, *texts: str) -> str:
     for number, text in enumerate(texts):
         (folder / f"{number}.txt").write_text(text)
     return str(folder)
+
+
+def without_stores(config: PretrainConfig, but: TokenStore) -> None:
+    """Delete all stores of the cache but one."""
+    for folder in but.folder.parent.iterdir():
+        if folder.is_dir() and folder != but.folder:
+            shutil.rmtree(folder)
+
+
+# Ways of writing a document down: the end of its file's name, and the file's content.
+WRITTEN: dict[str, Callable[[str], tuple[str, bytes]]] = {
+    "compressed": lambda text: (".txt.gz", gzip.compress(text.encode())),
+    "with a newline more": lambda text: (".txt", text.encode() + b"\n"),
+    "converted": lambda text: (".jsonl", json.dumps({"text": text}).encode()),
+}
 
 
 def copy_of(corpus: Path, folder: Path, files: int) -> str:
@@ -112,11 +130,57 @@ class TestWhatIsOtherText:
         assert capsys.readouterr().err == ""
         new = on(config, path=write(tmp_path / "new", TEXT, TEXT * 2))
         assert other(run, new)
+        assert "is not here any more" not in capsys.readouterr().err, "its documents are known by its store"
+        store = store_of(run, new)
+        without_stores(config, but=store)
+        assert other_text(run, new, store)
         assert "is not here any more" in capsys.readouterr().err
         run.result.unlink()
         assert other(run, new)
         run.identity.unlink()
         assert not other(run, new), "nothing says what it was trained on"
+
+    def test_documents_count_however_they_are_written_down(
+        self, trained: tuple[RunFolder, PretrainConfig], corpus: Path, tmp_path: Path
+    ) -> None:
+        run, config = trained
+        files, own = sorted(corpus.iterdir()), store_of(run, config)
+        _, held_out = own.split(config.corpus.held_out)
+        for name, written in WRITTEN.items():
+            for kind, chosen in (("trained", np.delete(np.arange(20), held_out)[:3]), ("held out", held_out)):
+                folder = tmp_path / f"{name}, {kind}"
+                folder.mkdir()
+                for number in chosen:
+                    end, content = written(files[number].read_text())
+                    (folder / f"{number:02d}{end}").write_bytes(content)
+                copy = on(config, kind="jsonl" if name == "converted" else "text", path=str(folder))
+                assert set(store_of(run, copy).document_hashes) == set(own.document_hashes[chosen]), "otherwise nothing is tested"
+                assert not share_text(config.corpus, copy.corpus, config.paths)
+                assert other(run, copy) == (kind == "held out")
+                if kind == "trained":
+                    with pytest.raises(UserError, match=f"{run.name} was trained on 3 of the 3 documents of this corpus"):
+                        evaluate(run.path, copy)
+
+    def test_the_same_corpus_in_other_files_is_the_runs_own(
+        self, trained: tuple[RunFolder, PretrainConfig], corpus: Path, tmp_path: Path
+    ) -> None:
+        run, config = trained
+        (tmp_path / "packed").mkdir()
+        for path in corpus.iterdir():
+            (tmp_path / "packed" / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes()))
+        packed = on(config, path=str(tmp_path / "packed"))
+        assert not other(run, packed)
+        assert evaluate(run.path, packed) == evaluate(run.path, config)
+
+    def test_what_is_told_is_what_was_compared(self, trained: tuple[RunFolder, PretrainConfig], tmp_path: Path) -> None:
+        run, config = trained
+        new = on(config, path=write(tmp_path / "new", TEXT, TEXT * 2))
+        store = store_of(run, new)
+        assert other_text(run, new, store) == "no file and no whole document of this text was trained on"
+        without_stores(config, but=store)
+        told = other_text(run, new, store)
+        assert told is not None
+        assert told.startswith("no file of this text was trained on (whether its documents were is not known")
 
     def test_files_are_shared_or_not(self, tmp_path: Path, make_config: MakeConfig) -> None:
         paths = make_config().paths
@@ -223,12 +287,12 @@ class TestEvaluate:
         own = evaluate(run.path, config)
         out = capsys.readouterr().out
         assert "held out, length 24" in out
-        assert "other text" not in out
+        assert "this text" not in out
         new = on(config, path=write(tmp_path / "new", *(TEXT * (number + 1) for number in range(5))))
         figures = evaluate(run.path, new)
         out = capsys.readouterr().out
-        assert "other text than this run was trained on: all its documents count as held out (5)" in out
-        assert "other text, length 24" in out
+        assert "no file and no whole document of this text was trained on: all its documents count as held out (5)" in out
+        assert "this text, length 24" in out
         assert "word frequencies of this text alone" in out
         assert "nsp_accuracy" in figures[24]
         assert figures != own
@@ -242,9 +306,9 @@ class TestEvaluate:
         there = sum(-(-int(size) // 21) for size in np.diff(store.document_offsets))  # [CLS], [SEP] and [SEP] have 3 of the 24 places
         capsys.readouterr()
         evaluate(run.path, new)
-        assert f"other text, length 24 (16 of {there:,} sequences, as validation.sequences sets): perplexity" in capsys.readouterr().out
+        assert f"this text, length 24 (16 of {there:,} sequences, as validation.sequences sets): perplexity" in capsys.readouterr().out
         evaluate(run.path, replace(new, validation=replace(config.validation, sequences=there)))
-        assert "other text, length 24: perplexity" in capsys.readouterr().out
+        assert "this text, length 24: perplexity" in capsys.readouterr().out
 
     def test_next_sentences_are_left_out_of_a_single_document(
         self, trained: tuple[RunFolder, PretrainConfig], tmp_path: Path, capsys: pytest.CaptureFixture[str]
