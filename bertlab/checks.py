@@ -75,7 +75,7 @@ def check_paths(config: Any) -> None:
         if (value := value_of(config, key)) == "":
             raise UserError(f"{key} is empty: name a folder, or leave it out.")
         if value is not None and not os.path.isdir(there := _nearest_existing(value)):
-            raise UserError(f"{key}={value}: {there} is a file: name a folder in its place.")
+            raise UserError(f"{key}={value}: {there} is a file: name a folder instead.")
 
 
 def _nearest_existing(path: str) -> str:
@@ -108,22 +108,23 @@ def check_trainer(trainer: TrainerConfig) -> None:
     """Refuse what cannot be meant of the devices. Raises ``UserError``."""
     if trainer.timeout > _WEEK:
         raise UserError(
-            f"trainer.timeout={trainer.timeout:g} is longer than a week ({_WEEK} seconds): a process that is gone must be noticed."
+            f"trainer.timeout={trainer.timeout:g} is longer than a week ({_WEEK} seconds): shorten it, or a lost process goes unnoticed."
         )
     if trainer.compile and trainer.strategy == "fsdp":
         raise UserError(
-            "trainer.compile=true compiles blocks that hold all their weights, which under trainer.strategy=fsdp none does: leave it out."
+            "trainer.compile=true needs blocks that hold all their weights, but under trainer.strategy=fsdp none does: leave it out."
         )
     if trainer.compile and trainer.checkpoint_activations:
         raise UserError(
-            "trainer.compile=true chooses by itself what the backward pass repeats: leave out that or trainer.checkpoint_activations."
+            "trainer.compile=true chooses itself what the backward pass recomputes: leave out trainer.compile or"
+            " trainer.checkpoint_activations."
         )
 
 
 def trainer_warnings(trainer: TrainerConfig) -> Iterable[str]:
     """What of the devices will run but may not be what was meant."""
     if trainer.strategy != "auto" and trainer.world == 1:
-        yield f"trainer.strategy={trainer.strategy} has a single device to itself: trainer.devices and trainer.nodes say how many."
+        yield f"trainer.strategy={trainer.strategy} runs on a single device: trainer.devices and trainer.nodes set their number."
 
 
 def devices_in_words(trainer: TrainerConfig) -> str:

@@ -26,7 +26,7 @@ def check_corpus(corpus: CorpusConfig, key: str) -> None:
             f"{key}.held_out={corpus.held_out} must be more than 0 and less than 1: it is the share of documents kept for validation."
         )
     if not (math.isfinite(corpus.weight) and corpus.weight > 0):
-        raise UserError(f"{key}.weight={corpus.weight} must be more than 0: leave a source out that shall not be read.")
+        raise UserError(f"{key}.weight={corpus.weight} must be more than 0: to read nothing from a source, leave it out.")
     _check_reading(corpus, key)
     _check_filter(corpus, key)
     _check_sources(corpus, key)
@@ -41,9 +41,11 @@ def _check_reading(corpus: CorpusConfig, key: str) -> None:
         if value != getattr(default, name) and corpus.kind not in kinds:
             whose = " and ".join(f"{key}.kind={kind}" for kind in kinds)
             hint = f"give it to the sources, as {key}.sources.NAME.{name}" if corpus.kind == "mixture" else "leave it out"
-            raise UserError(f"{key}.{name}={value} is of {whose} only: {hint}.")
+            raise UserError(f"{key}.{name}={value} is for {whose} only: {hint}.")
     if corpus.kind == "mixture" and corpus.sentence_splitting != "auto":
-        raise UserError(f"Sources split sentences each in its way: set {key}.sources.NAME.sentence_splitting={corpus.sentence_splitting}.")
+        raise UserError(
+            f"Every source splits sentences its own way: set {key}.sources.NAME.sentence_splitting={corpus.sentence_splitting}."
+        )
 
 
 def _check_filter(corpus: CorpusConfig, key: str) -> None:

@@ -82,7 +82,7 @@ def validate(config: FinetuneConfig) -> list[str]:
     check_trainer(config.trainer)
     if config.trainer.strategy == "fsdp":
         raise UserError(
-            "trainer=fsdp parts the weights of a pre-training; fine-tuning holds them whole on every device: choose trainer=ddp."
+            "trainer=fsdp divides the weights of a pre-training; fine-tuning holds them whole on every device: choose trainer=ddp."
         )
     check_launcher(config.launcher)
     _check_task(config.task)
@@ -99,7 +99,7 @@ def _check_task(task: TaskConfig) -> None:
     if not task.evaluate:
         raise UserError(f"task.evaluate is empty: name the splits that task={task.name} is evaluated on, as in task.evaluate=[dev].")
     if "train" in task.evaluate:
-        raise UserError("task.evaluate names train: a model is not measured on what it has learnt from; name other splits, such as dev.")
+        raise UserError("task.evaluate names train: a model is not measured on what it has learned from; name other splits, such as dev.")
     if len(set(task.evaluate)) < len(task.evaluate):
         raise UserError(f"task.evaluate={task.evaluate} names a split twice.")
     check_lengths(task)
@@ -150,8 +150,8 @@ def _warnings(config: FinetuneConfig) -> Iterable[str]:
     if tuning.micro is not None and tuning.micro > tuning.batch:
         yield f"tuning.micro={tuning.micro} is more than a batch has ({counted(tuning.batch, 'example')}): nothing is accumulated."
     if config.weights == "random" and (tuning.freeze == "encoder" or config.features.kind != "none"):
-        yield "weights=random leaves the encoder random for good, since it is frozen: only what stands on top of it learns."
+        yield "weights=random leaves the encoder random for good, because it is frozen: only the layers on top of it learn."
     if config.weights == "random" and tuning.reinit_layers:
-        yield f"tuning.reinit_layers={tuning.reinit_layers} has no effect under weights=random, which makes every layer anew."
+        yield f"tuning.reinit_layers={tuning.reinit_layers} has no effect under weights=random, which reinitialises every layer."
     if config.trainer.compile:
         yield "trainer.compile is left out: fine-tuning does not compile."

@@ -75,7 +75,7 @@ def check_place(trainer: TrainerConfig) -> None:
         _check_torchrun(trainer)
     elif started_by == "srun" and (tasks := _tasks(os.environ)) != trainer.world:
         raise UserError(
-            f"srun started {tasks} processes, and {devices_in_words(trainer)} takes {trainer.world}:"
+            f"srun started {tasks} processes, but {devices_in_words(trainer)} needs {trainer.world}:"
             f" use srun --nodes={trainer.nodes} --ntasks-per-node={trainer.devices}, or change the keys."
         )
     elif started_by == "bertlab":
@@ -110,26 +110,26 @@ def _check_torchrun(trainer: TrainerConfig) -> None:
     world, local = _number("WORLD_SIZE"), _number("LOCAL_WORLD_SIZE") or trainer.devices
     if (world, local) != (trainer.world, trainer.devices):
         raise UserError(
-            f"torchrun started {world} processes, {local} on this node, and {devices_in_words(trainer)} takes {trainer.world}:"
+            f"torchrun started {world} processes, {local} on this node, but {devices_in_words(trainer)} needs {trainer.world}:"
             f" use torchrun --nnodes {trainer.nodes} --nproc-per-node {trainer.devices}, or change the keys."
         )
 
 
 def _check_nodes(trainer: TrainerConfig) -> None:
     if (local := _number("LOCAL_RANK")) >= trainer.devices:
-        raise UserError(f"LOCAL_RANK={local} in the environment is no process of {devices_in_words(trainer)}: unset it.")
+        raise UserError(f"LOCAL_RANK={local} in the environment does not belong to {devices_in_words(trainer)}: unset it.")
     if trainer.nodes == 1:
         if node := _number("NODE_RANK"):
-            raise UserError(f"NODE_RANK={node} in the environment is of another node, and trainer.nodes=1 has but one: unset it.")
+            raise UserError(f"NODE_RANK={node} in the environment is another node's, but trainer.nodes=1 has only one: unset it.")
         return
     missing = [name for name in ("NODE_RANK", "MASTER_ADDR", "MASTER_PORT") if not os.environ.get(name)]
     if missing:
         raise UserError(
-            f"trainer.nodes={trainer.nodes} needs a process on every node: start it by srun or torchrun, or on each node with NODE_RANK,"
+            f"trainer.nodes={trainer.nodes} needs a process on every node: start it with srun or torchrun, or on each node with NODE_RANK,"
             f" MASTER_ADDR and MASTER_PORT in the environment; there is no {' and no '.join(missing)} here."
         )
     if not 0 <= (node := _number("NODE_RANK")) < trainer.nodes:
-        raise UserError(f"NODE_RANK={node} is none of trainer.nodes={trainer.nodes}: nodes count from 0 to {trainer.nodes - 1}.")
+        raise UserError(f"NODE_RANK={node} is not a node of trainer.nodes={trainer.nodes}: nodes count from 0 to {trainer.nodes - 1}.")
 
 
 def _number(name: str) -> int:
@@ -137,7 +137,7 @@ def _number(name: str) -> int:
     value = os.environ.get(name) or "0"
     if not re.fullmatch(r"\d{1,9}", value):
         raise UserError(
-            f"{name}={value!r} in the environment is no number of a process: whoever starts processes sets it to one, or unset it."
+            f"{name}={value!r} in the environment is not the number of a process: set it as launchers of processes do, or unset it."
         )
     return int(value)
 

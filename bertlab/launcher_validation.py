@@ -40,7 +40,7 @@ def check_launcher(launcher: LauncherConfig) -> None:
         raise UserError(f"launcher.time={launcher.time}: write minutes, hours:minutes:seconds or days-hours, as in 90, 12:00:00, 2-00.")
     if launcher.time is not None and (limit := seconds_of(launcher.time)) <= 2 * launcher.warning:
         raise UserError(
-            f"launcher.time={launcher.time} are {limit:.0f} seconds, of which launcher.warning={launcher.warning} are for saving the state:"
+            f"launcher.time={launcher.time} is {limit:.0f} seconds, of which launcher.warning={launcher.warning} are for saving the state:"
             " lower launcher.warning below half of the time, or raise the time."
         )
     if launcher.memory is not None and not _MEMORY.fullmatch(launcher.memory):
@@ -64,7 +64,7 @@ def _check_option(name: str, value: str) -> None:
         instead = f"set {_TAKEN[name]}" if _TAKEN[name] else "bertlab sets it itself"
         raise UserError(f"launcher.options.{name} is not one of the further options of sbatch: {instead}.")
     if not _OPTION.fullmatch(name):
-        raise UserError(f"launcher.options.{name}: options of sbatch go by their long names without the dashes in front, as in exclude.")
+        raise UserError(f"launcher.options.{name}: give options of sbatch by their long names without leading dashes, as in exclude.")
     _check_text(f"launcher.options.{name}", value)
 
 

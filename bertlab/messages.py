@@ -13,7 +13,7 @@ _RED, _YELLOW = "31", "33"
 
 # What no program can help: a full disk, a folder that must not be written to. Anything else of its kind may be a mistake of ours.
 _ROOM = "make room, or write to another disk; the same command goes on where this one ended"
-_DISK = "the disk or the network to it has failed; once it is there again the same command goes on where this one ended"
+_DISK = "the disk or the network to it has failed; once it is back, the same command goes on where this one ended"
 _RIGHTS = "change that, or name another folder (as with paths.runs or paths.cache)"
 _OF_THE_MACHINE = {
     errno.ENOSPC: _ROOM,

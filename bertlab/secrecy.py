@@ -27,11 +27,11 @@ def refuse_secrets(texts: Iterable[str]) -> None:
         key = text.partition("=")[0] if "=" in text else "A value"
         if (name := next((name for name, value in secrets.items() if value in text), None)) is not None:
             where = "A value" if secrets[name] in key else key
-            raise UserError(f"{where} holds what ${name} is: what a run is configured by is written down and shown; leave it in ${name}.")
+            raise UserError(f"{where} holds the value of ${name}: a run's configuration is saved and shown; keep it in ${name} only.")
         if (found := _IN_A_URL.search(text) or _TOKEN.search(text)) is not None:
             where = "A value" if found[0] in key or key.startswith(found[0][:8]) else key
             raise UserError(
-                f"{where} holds a password or a key: what a run is configured by is written down and shown. Give it in the environment"
+                f"{where} holds a password or a key: a run's configuration is saved and shown. Give it in the environment"
                 " (as $WANDB_API_KEY, $HF_TOKEN) or in ~/.netrc."
             )
 

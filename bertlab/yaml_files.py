@@ -81,7 +81,7 @@ def refuse_overrides_of_code(words: Sequence[str]) -> None:
     for word in words:
         key = word.partition("=")[0]
         if "hydra" in key or any(part in key for part in _OF_HYDRA):
-            raise UserError(f"{key}=… cannot stand in a file: what Hydra itself is to do is said on the command line.")
+            raise UserError(f"{key}=… cannot stand in a file: settings of Hydra itself belong on the command line.")
 
 
 def _check_defaults(path: Path, node: Any) -> None:
@@ -94,7 +94,9 @@ def _check_defaults(path: Path, node: Any) -> None:
 
 
 def _code(path: Path, line: int, what: str) -> UserError:
-    return UserError(f"{path}:{line}: {what!r} is of Hydra's own configuration, which can call any code: no file of choices may have it.")
+    return UserError(
+        f"{path}:{line}: {what!r} belongs to Hydra's own configuration, which can call any code: no file of choices may contain it."
+    )
 
 
 def _text(path: Path) -> str:

@@ -76,11 +76,11 @@ def test_a_later_run_of_this_process_finds_nothing_of_it() -> None:
 
 def test_what_somebody_has_left_in_the_environment_makes_no_later_process_of_one_that_is_alone() -> None:
     os.environ["LOCAL_RANK"] = "1"
-    with pytest.raises(UserError, match=r"LOCAL_RANK=1 in the environment is no process of trainer\.devices=1"):
+    with pytest.raises(UserError, match=r"LOCAL_RANK=1 in the environment does not belong to trainer\.devices=1"):
         enter(TrainerConfig())
     del os.environ["LOCAL_RANK"]
     os.environ["NODE_RANK"] = "1"
-    with pytest.raises(UserError, match=r"NODE_RANK=1 in the environment is of another node"):
+    with pytest.raises(UserError, match=r"NODE_RANK=1 in the environment is another node's"):
         enter(TrainerConfig())
 
 
@@ -149,13 +149,13 @@ def test_the_first_of_a_list_of_nodes(nodes: str, first: str) -> None:
 
 def test_more_or_fewer_processes_than_the_configuration_says() -> None:
     torchrun(0, 2, 0, 2)
-    with pytest.raises(UserError, match=r"torchrun started 2 processes.*trainer\.devices=1 takes 1.*--nproc-per-node 1"):
+    with pytest.raises(UserError, match=r"torchrun started 2 processes.*trainer\.devices=1 needs 1.*--nproc-per-node 1"):
         enter(TrainerConfig())
     with pytest.raises(UserError, match=r"torchrun started 2 processes, 2 on this node"):
         enter(TrainerConfig(devices=1, nodes=2))
     del os.environ["RANK"]
     srun(0, 3)
-    with pytest.raises(UserError, match=r"srun started 3 processes.*trainer\.devices=2 on trainer\.nodes=2 takes 4.*--ntasks-per-node=2"):
+    with pytest.raises(UserError, match=r"srun started 3 processes.*trainer\.devices=2 on trainer\.nodes=2 needs 4.*--ntasks-per-node=2"):
         enter(TrainerConfig(devices=2, nodes=2))
 
 
@@ -165,10 +165,10 @@ def test_several_nodes_without_anybody_who_starts_processes_there() -> None:
     ):
         enter(TrainerConfig(nodes=2))
     os.environ |= {"NODE_RANK": "2", "MASTER_ADDR": "gpu01", "MASTER_PORT": "20000"}
-    with pytest.raises(UserError, match=r"NODE_RANK=2 is none of trainer\.nodes=2"):
+    with pytest.raises(UserError, match=r"NODE_RANK=2 is not a node of trainer\.nodes=2"):
         enter(TrainerConfig(nodes=2))
     os.environ["NODE_RANK"] = "first"
-    with pytest.raises(UserError, match=r"NODE_RANK='first'.*is no number"):
+    with pytest.raises(UserError, match=r"NODE_RANK='first'.*is not the number"):
         process_rank()
 
 

@@ -219,7 +219,7 @@ def test_no_number_of_the_schema_is_left_unbounded() -> None:
         ({"masking__rate": 0.3, "objective__kind": "rtl"}, "masking has no effect under objective=rtl"),
         ({"batch__micro": 512}, "batch.micro=512 is more than a batch has (256 sequences)"),
         ({"corpus__weight": 2.0}, "corpus.weight has no effect"),
-        ({"trainer__strategy": "ddp"}, "trainer.strategy=ddp has a single device"),
+        ({"trainer__strategy": "ddp"}, "trainer.strategy=ddp runs on a single device"),
         ({"trainer__checkpoint_activations": True, "backbone__kind": "cbow"}, "trainer.checkpoint_activations has no effect"),
         ({"lengths__stages": stages((0.9, 128), (0.1, 512)), "batch__length": 64}, "batch.length=64 is the length of no sequence"),
     ],

@@ -230,7 +230,7 @@ class _Execution:
                 if (handle := self.handles.pop(run.node.key, None)) is not None:
                     self.executor.cancel(handle, at_once=True)
                 source = self.states[run.node.source or ""]
-                self.change(run, State.BLOCKED, f"What it starts from failed: {source.title}.")
+                self.change(run, State.BLOCKED, f"The run that it starts from failed: {source.title}.")
 
     def has_failed_source(self, run: RunState) -> bool:
         """Whether what it starts from was not, and will not be, trained."""

@@ -143,7 +143,7 @@ def read_manifest(path: Path) -> Manifest:
         _check_names(manifest)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         again = "run bertlab ablate --grid again, which writes it anew and runs nothing twice"
-        raise UserError(f"{path} is no table's file that this version reads ({type(error).__name__}: {error}): {again}.") from error
+        raise UserError(f"{path} is not a table's file that this version can read ({type(error).__name__}: {error}): {again}.") from error
     return manifest
 
 

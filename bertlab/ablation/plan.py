@@ -359,7 +359,7 @@ class _Planner:
         total = plan_training(row.config).total_steps
         if total is None:
             raise UserError(
-                f"{table.grid.path}: points are shares of a pre-training's steps, and a budget in minutes has none: use another."
+                f"{table.grid.path}: points are shares of a pre-training's steps, but a budget in minutes has none: use another budget."
             )
         return [(point, _step(point, total)) for point in table.grid.points]
 

@@ -77,8 +77,8 @@ def _source(node: Node, runs: Path) -> str:
     path = Path(record.folder) / "checkpoints" / f"step-{node.step:09d}.safetensors"
     if not path.is_file():
         raise UserError(
-            f"{record.folder} has not kept its weights of step {node.step:,} ({path.name}): delete that folder, and the next call trains "
-            "it again and keeps them."
+            f"{record.folder} has not kept its weights of step {node.step:,} ({path.name}): delete that folder, and the next call repeats "
+            "the run to keep them."
         )
     return str(path)
 

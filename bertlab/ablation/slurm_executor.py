@@ -190,7 +190,7 @@ def _depend(queued: Mapping[str, Element], sources: Mapping[str, str | None]) ->
         for source, jobs in waiting.items():
             queue.wait_for(jobs, source)
     except QueueSilent as error:
-        warn(f"SLURM does not let single jobs of an array wait ({error}): they begin when all that is before them has ended.")
+        warn(f"SLURM does not let single jobs of an array wait ({error}): they begin when all jobs before them have ended.")
 
 
 def show_arrays(plan: Plan, runs: Path, resources: Callable[[Callable[[str | None], bool]], Callable[[Node], Resources]]) -> None:
@@ -198,14 +198,14 @@ def show_arrays(plan: Plan, runs: Path, resources: Callable[[Callable[[str | Non
     try:
         states, most, has_gpus = queue.states(), queue.largest_array(), queue.has_gpus
     except QueueSilent:
-        say("There is no SLURM within reach: this is what a cluster with GPUs would be asked for.")
+        say("No SLURM can be reached: this is what a cluster with GPUs would be asked for.")
         states, most, has_gpus = {}, MOST, lambda partition: True
     known = submission.find(runs, states)
     held = {key: states[job].state for key, each in known.items() if (job := each.job or "") in states and not states[job].ended}
     held = {key: state.lower() for key, state in held.items() if key in plan.nodes}
     left = [node for key, node in plan.nodes.items() if key not in held and not _is_done(runs, key)]
     for number, array in enumerate(arrays(left, asked := resources(has_gpus), most), 1):
-        behind = ", each after what it starts from" if any(node.source for node in array) else ""
+        behind = ", each after the run that it starts from" if any(node.source for node in array) else ""
         print(f"Array {number}: {counted_runs(len(array), array[0].kind)}{behind}; {asked(array[0]).in_words()}.")
     for state in sorted(set(held.values())):
         print(f"In the queue already: {sum(each == state for each in held.values())} {state}.")

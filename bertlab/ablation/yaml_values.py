@@ -150,4 +150,4 @@ def _refuse_decided(word: str, decided: Container[str]) -> None:
     key = parse_override(word).key_or_group
     section = key.split(".")[0]
     if section in decided and (key == section or section in _DECIDED_WHOLLY):
-        raise UserError(f"{word!r} cannot stand there: {DECIDED[section]}.")
+        raise UserError(f"{word!r} cannot be set there: {DECIDED[section]}.")

@@ -72,7 +72,7 @@ def _id(environment: Mapping[str, str]) -> str:
 def _queue_again(job: str, restarts: int, most: int, folder: Path, index: int) -> int:
     """Have SLURM begin the job again; returns the exit code in case it does not."""
     if restarts >= most:
-        say(f"The job was queued again {restarts} times (launcher.requeues={most}) and is given up; the same command goes on.")
+        say(f"The job was queued again {restarts} times (launcher.requeues={most}) and is not queued any more; the same command goes on.")
     else:
         say("The job is queued again, and goes on from there.")
         try:

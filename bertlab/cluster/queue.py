@@ -46,15 +46,15 @@ class QueueSilent(Exception):
     def as_user_error(self) -> UserError:
         """The error of a command that cannot go on without an answer."""
         return UserError(
-            f"SLURM does not answer ({self}): call this on a login node of the cluster; where its slurm.conf is not the usual file,"
-            " SLURM_CONF names it."
+            f"SLURM does not answer ({self}): run this on a login node of the cluster, and if its slurm.conf is not in the usual place,"
+            " set SLURM_CONF to its path."
         )
 
 
 def check_there() -> None:
     """Refuse to go on where there is no SLURM. Raises ``UserError``."""
     if shutil.which("sbatch") is None:
-        raise UserError("There is no SLURM on this machine (no sbatch): call this on a login node, or leave launcher=slurm out.")
+        raise UserError("There is no SLURM on this machine (no sbatch): run this on a login node, or leave launcher=slurm out.")
 
 
 def check_answers(seconds: float) -> None:

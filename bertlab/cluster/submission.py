@@ -104,7 +104,7 @@ def submit(runs: Path, title: str, commands: Sequence[Command], resources: Resou
     name = f"bertlab-{title}-{uuid.uuid4().hex[:8]}"
     folder = (submissions_folder(runs) / name).absolute()
     if not str(folder).isprintable():  # a line break would end the option in the job's script, and what comes after it would be run
-        raise UserError(f"paths.runs={str(runs)!r} has characters that no job's script can hold: name another folder.")
+        raise UserError(f"paths.runs={str(runs)!r} has characters that a job's script cannot contain: name another folder.")
     folder.mkdir(parents=True)
     listed = [asdict(command) for command in commands]
     launcher = resources.launcher
@@ -179,7 +179,7 @@ def _keys(listed: Path) -> list[str]:
 @cache
 def _tell_of(damaged: Path) -> None:
     """Once in this process, which may look more often."""
-    warn(f"{damaged} cannot be read: what its jobs do is not known, and is queued once more. Delete its folder when they have ended.")
+    warn(f"{damaged} cannot be read, so its jobs are unknown and their work is queued again. Delete its folder when they have ended.")
 
 
 def _noted_job(folder: Path) -> str | None:

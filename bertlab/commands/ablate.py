@@ -29,9 +29,9 @@ def run(words: list[str]) -> int:
         return show_help("ablate", Arguments(config_dir=request.settings.config_dir))
     queued = _wants_queue(request)
     if request.resubmit and not queued:
-        raise UserError("--resubmit goes with --launcher slurm: without it runs that failed are tried again at every call.")
+        raise UserError("--resubmit goes with --launcher slurm only: without that launcher, every call tries failed runs again.")
     if not request.said_grid:
-        say(f"taken as bertlab ablate --grid {' '.join(request.tables)}; bertlab ablate --help lists the tables.")
+        say(f"understood as bertlab ablate --grid {' '.join(request.tables)}; bertlab ablate --help lists the tables.")
     plan = _plan(request)
     for sentence in _lacking(plan, request.runs):
         warn(sentence)
@@ -86,7 +86,7 @@ def _lacking(plan: Plan, runs: Path) -> list[str]:
         if (done is None or done.status != "done") and not kept.is_file():
             found.setdefault(record.folder, f"{node.step:,}")
     return [
-        f"{folder} has not kept its weights of step {step}, which a table needs: delete that folder, and they are trained again and kept."
+        f"{folder} has not kept its weights of step {step}, which a table needs: delete that folder, and the run is repeated to keep them."
         for folder, step in found.items()
     ]
 
@@ -145,7 +145,7 @@ def _queue(plan: Plan, request: Request, options: Options, manifests: list[Manif
     view = Rebuilding(view_of(plan), lambda: write_tables(manifests, request.runs))
     outcome = execute(plan, request.runs, executor, replace(options, follow=launcher_of(request).follow), view)
     if outcome.stopped_by or outcome.left:
-        say("What is queued goes on. The same command shows it again; bertlab report makes the tables of what there is.")
+        say("Queued jobs go on. The same command shows them again; bertlab report makes the tables from the runs so far.")
     if outcome.left:
         for job in executor.jobs:
             print(job, flush=True)

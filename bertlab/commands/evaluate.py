@@ -44,7 +44,10 @@ def _evaluate_run(checkpoint: str, arguments: Arguments) -> int:
     if run_folder.task.is_file():  # its configuration is that of a fine-tuning
         return _evaluate_folder(str(weights or folder), arguments)
     if run_folder.config_was_changed:
-        warn(f"{run_folder.config} was changed after the run was finished, and is what is evaluated by; result.json has what was trained.")
+        warn(
+            f"{run_folder.config} was changed after the run was finished; the evaluation follows the changed file, result.json has what was"
+            " trained."
+        )
 
     def evaluate_run(config: PretrainConfig) -> Path:
         _evaluate(folder, config, weights)
@@ -91,7 +94,7 @@ def _evaluate_pretrained(place: str, config: PretrainConfig) -> None:
 
     pretrained = load_pretrained(place, config.paths.runs_folder)
     if "language head" in pretrained.fresh:
-        raise UserError(f"{pretrained.name} holds no language head: there is nothing that it predicts of a text.")
+        raise UserError(f"{pretrained.name} holds no language head, so it predicts nothing about a text.")
     evaluate_model(pretrained.bert, Path(pretrained.tokenizer), config, pretrained.run)
 
 

@@ -39,8 +39,8 @@ def about(fresh: list[str], ignored: list[str]) -> list[str]:
     """What a reader of the folder should know of heads that it lacks or that were left behind."""
     said = []
     if fresh:
-        said.append(f"It holds no {' and no '.join(fresh)}: fine-tuning needs none, further pre-training starts them anew.")
+        said.append(f"It holds no {' and no '.join(fresh)}: fine-tuning needs none of these, further pre-training initialises them anew.")
     if ignored:
         shown = ", ".join(ignored[:3]) + (f" and {len(ignored) - 3} more" if len(ignored) > 3 else "")
-        said.append(f"Weights of another task's head are left behind: {shown}.")
+        said.append(f"Weights of another task's head are not imported: {shown}.")
     return said

@@ -112,7 +112,7 @@ class _Command(Generic[C]):
     def launched(self, job: Job[C]) -> None:
         """Perform a job that a launcher of Hydra's has begun."""
         if _wants_queue(job):
-            raise UserError("launcher=slurm and a launcher of Hydra's exclude each other: leave one of the two out.")
+            raise UserError("launcher=slurm cannot be combined with one of Hydra's launchers: leave one of the two out.")
         self.complete(job.config, job.overrides)
         if self.perform(job).folder is None:
             raise RunFailed(f"A job failed: {' '.join(job.overrides)}")  # the launcher has the others go on, and passes this on
@@ -125,7 +125,7 @@ def _wants_queue(job: Job[Any]) -> bool:
 def _queued(verb: str, jobs: Sequence[Job[C]], words_of: Callable[[Job[Any]], list[str]]) -> list[Ended[C]]:
     """Run jobs as those of a queue; none has ended where they are not followed."""
     if verb not in _QUEUED:
-        raise UserError(f"launcher=slurm holds for {' and '.join(_QUEUED)}, and as --launcher slurm for ablate, not for {verb}.")
+        raise UserError(f"launcher=slurm works with {' and '.join(_QUEUED)}, and as --launcher slurm with ablate, not with {verb}.")
     from bertlab.commands.queueing import queue_jobs
 
     folders = queue_jobs(verb, jobs, words_of) or []

@@ -93,15 +93,15 @@ def _keeps_attention_weights(config: PretrainConfig) -> bool:
 
 def _memory_in_words(cost: dict[str, Any]) -> Iterator[str]:
     """What the estimate counts, as lines."""
-    yield "Memory is estimated. The optimizer's are Adam's two moments; activations are of the sequences at once,"
+    yield "Memory is estimated. The optimizer holds Adam's two moments; activations are those of the sequences at once,"
     if cost["attention_weights_kept"]:
-        yield "with attention's weights, as on a CPU; trainer=gpu counts without them."
+        yield "with attention weights, as on a CPU; trainer=gpu counts without them."
     else:
-        yield "without attention's weights, as on a GPU."
+        yield "without attention weights, as on a GPU."
     if cost["recomputed"]:
-        yield "Of a layer its input is kept (trainer.checkpoint_activations=true)."
+        yield "Only the input of each layer is kept (trainer.checkpoint_activations=true)."
     if cost["parted"]:
-        yield f"Weights, gradients and optimizer are parted among {cost['devices']} devices; gathered is what is whole at a time:"
+        yield f"Weights, gradients and optimizer are divided among {cost['devices']} devices; gathered is what each holds whole at a time:"
         yield "embeddings and heads, and two layers."
 
 

@@ -74,7 +74,7 @@ def queue_jobs(verb: str, jobs: Sequence[Job[Any]], words_of: Callable[[Job[Any]
 def _common(jobs: Sequence[Job[Any]]) -> tuple[Path, LauncherConfig]:
     """What all jobs of a command have alike. Raises ``UserError`` where they have not."""
     if len({(job.config.launcher.kind, job.config.paths.runs, job.config.launcher.follow) for job in jobs}) > 1:
-        raise UserError("launcher, launcher.follow and paths.runs must be the same in all jobs of a command: call it once for each.")
+        raise UserError("launcher, launcher.follow and paths.runs must be the same in all jobs of a command: run it once for each value.")
     paths: PathsConfig = jobs[0].config.paths
     return paths.runs_folder, jobs[0].config.launcher
 
@@ -121,7 +121,7 @@ def _submit(runs: Path, verb: str, commands: Sequence[Command], resources: Seque
         job = str(queued[0].job).partition("_")[0]
         what = f"{len(together)} jobs of an array" if len(together) > 1 else together[0].title
         say(f"queued as job {job}: {what}; {asked.in_words()}")
-        say(f"what it says is in {queued[0].folder}; scancel {job} ends it")
+        say(f"its output is in {queued[0].folder}; scancel {job} ends it")
     return elements
 
 

@@ -31,7 +31,7 @@ def run(words: list[str]) -> int:
 
         return show_help("report", Arguments())
     if "--artifacts" in switches and "--publish" not in switches:
-        raise UserError("--artifacts says what goes to Weights & Biases with the report: give --publish, too.")
+        raise UserError("--artifacts adds to what --publish sends to Weights & Biases: give --publish, too.")
     from bertlab.ablation.manifest import find_manifests
 
     runs = PathsConfig(parsed.values.get("paths.runs", PathsConfig().runs)).runs_folder

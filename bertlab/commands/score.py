@@ -88,7 +88,7 @@ def _score(task: TaskConfig, request: _Request) -> dict[str, Any]:
 
     null = request.options.get("na_prob")
     if null and not (task.kind == "span" and task.no_answer):
-        raise UserError(f"na_prob is of questions that may have no answer, as task=squad20 has; task={task.name} has none.")
+        raise UserError(f"na_prob is for questions that may have no answer, as in task=squad20; task={task.name} has none.")
     predictions, labels = _predictions(task, request)
     metrics = scored(task, predictions, labels, read_null(Path(null)) if null else None, _threshold(request))
     return {"task": task.name, "examples": len(predictions), **metrics}
@@ -102,7 +102,7 @@ def _predictions(task: TaskConfig, request: _Request) -> tuple[list[Prediction],
     if request.data is None:
         return predictions_with_gold(task, request.predictions)
     if task.format == "probe":
-        raise UserError(f"task={task.name} is made of text and has no file: give predictions.jsonl alone, which says what is right.")
+        raise UserError(f"task={task.name} is made from text and has no file: give predictions.jsonl alone, which has the right answers.")
     split = request.options.get("split", "dev")
     if request.data.is_dir():
         data = load_task(replace(task, path=str(request.data)), PathsConfig(), [split])

@@ -26,7 +26,7 @@ class Reader:
         architecture = bert.architecture
         if architecture.attention != "causal":
             raise UserError(
-                "Only a left-to-right model (objective=ltr) can write on: this one was trained "
+                "Only a left-to-right model (objective=ltr) can continue a text: this one was trained "
                 + ("to fill masked words; use fill." if architecture.attention == "bidirectional" else "to read from right to left.")
             )
         self._bert = bert

@@ -188,7 +188,7 @@ class Model:
         """
         layers = layers_of(self.bert.architecture)
         if not -layers - 1 <= layer <= layers:
-            raise UserError(f"layer={layer} is not there: {self.pretrained.name} has the layers 0 (the embeddings) to {layers}.")
+            raise UserError(f"layer={layer} does not exist: {self.pretrained.name} has the layers 0 (the embeddings) to {layers}.")
         found: dict[int, Tensor] = {}
         for places, batch in self._batches(texts):
             with torch.no_grad():
@@ -215,7 +215,7 @@ class Model:
     def _needs(self, head: str, what: str) -> None:
         lacking = head in self.pretrained.fresh or (head != "language head" and not self.bert.architecture.next_sentence)
         if lacking:
-            raise UserError(f"{self.pretrained.name} holds no {head} that was trained: this needs a model that {what}.")
+            raise UserError(f"{self.pretrained.name} has no trained {head}: this needs a model that {what}.")
 
     def _hidden(self, batch: Batch) -> Tensor:
         hidden = self.bert(batch)

@@ -74,7 +74,7 @@ def weights_of(run: RunFolder, say: Callable[[str], None]) -> dict[str, Tensor]:
     state = load_newest(run.checkpoints, say)
     if state is None:
         raise UserError(f"The run {run.path} has no weights yet: train it first, with the command that began it.")
-    say(f"{run.name} is not finished: its state after step {state['step']:,} is taken.")
+    say(f"{run.name} is not finished: its state after step {state['step']:,} is used.")
     weights: dict[str, Tensor] = state["weights"]
     return weights
 

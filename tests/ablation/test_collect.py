@@ -103,7 +103,7 @@ def test_a_broken_manifest_keeps_no_other_from_its_report(tmp_path: Path, capsys
     path = write_manifest(tmp_path, manifest)
     path.with_name("table8-laptop-01234567.json").write_text("{")
     assert find_manifests(tmp_path, []) == [manifest]
-    assert "table8-laptop-01234567.json is no table's file" in capsys.readouterr().err
+    assert "table8-laptop-01234567.json is not a table's file" in capsys.readouterr().err
     assert find_manifests(tmp_path, ["table5"]) == [manifest]
     for name in ("table8", "table8-laptop", "table8-laptop-01234567"):
         with pytest.raises(UserError, match="run bertlab ablate --grid again"):

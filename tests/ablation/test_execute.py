@@ -91,7 +91,7 @@ def test_one_that_fails_leaves_the_others_alone(tmp_path: Path, capsys: pytest.C
     record = read_record(tmp_path, "bad")
     assert record is not None
     assert (record.status, record.reason) == ("failed", "The loss became nan.")
-    assert "What it starts from failed: pretrain bad" in capsys.readouterr().err
+    assert "The run that it starts from failed: pretrain bad" in capsys.readouterr().err
     # The cause is removed, as by a change of the machine: the second call does what is missing and nothing else.
     plan.nodes["bad"] = pretraining("bad")
     assert carry_out(plan, tmp_path).done

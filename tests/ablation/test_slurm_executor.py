@@ -82,7 +82,7 @@ def test_why_jobs_wait_that_will_not_begin_by_themselves_is_told_once(
     for index, job in enumerate([*reasons, *reasons]):
         assert executor.poll(SlurmTask(Element(tmp_path, index, job))) is None
     told = capsys.readouterr().err
-    assert told.startswith("bertlab: job 8_0 waits (PartitionConfig): the partition has not got what the job asks for; ")
+    assert told.startswith("bertlab: job 8_0 waits (PartitionConfig): the partition does not have what the job asks for; ")
     assert told.count("\n") == 1
 
 

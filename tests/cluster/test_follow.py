@@ -60,13 +60,13 @@ def test_queue_says_twice_that_it_is_gone(tmp_path: Path, capsys: pytest.Capture
     [
         (
             "PartitionConfig",
-            "the partition has not got what the job asks for; scancel it, and ask for less (trainer.nodes, ",
+            "the partition does not have what the job asks for; scancel it, and ask for less (trainer.nodes, ",
         ),
-        ("(PartitionNodeLimit)", "the job asks for more nodes than the partition gives to one"),
+        ("(PartitionNodeLimit)", "the job asks for more nodes than the partition gives to a job"),
         ("PartitionTimeLimit", "launcher.time is longer than the partition's limit; scancel it, and lower it"),
         ("BadConstraints", "launcher.constraint"),
         ("ReqNodeNotAvail, UnavailableNodes:n[1-2]", "nodes that the job needs are down, drained or reserved"),
-        ("AssocMaxCpuPerJobLimit", "the job asks for more than the account may have in one"),
+        ("AssocMaxCpuPerJobLimit", "the job asks for more than the account may have in a job"),
         ("QOSMaxWallDurationPerJobLimit", "launcher.time is longer than the account's limit"),
         ("AssocGrpCpuLimit", "the account has reached a limit on all its jobs"),
         ("QOSMaxJobsPerUserLimit", "the account has reached a limit on all its jobs"),

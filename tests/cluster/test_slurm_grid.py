@@ -51,7 +51,7 @@ def test_from_the_plan_to_the_table(slurm: SlurmCluster, tmp_path: Path) -> None
 
     planned, _ = called("--dry-run")
     assert "Array 1: 2 pre-trainings; partition of the cluster, no GPU, the partition's time limit, at most 2 at a time." in planned
-    assert "Array 2: 2 fine-tunings, each after what it starts from; partition of the cluster, no GPU, limit 30" in planned
+    assert "Array 2: 2 fine-tunings, each after the run that it starts from; partition of the cluster, no GPU, limit 30" in planned
 
     caller = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path, env=slurm.environment)
     tables = tmp_path / "runs" / "reports"
@@ -59,7 +59,7 @@ def test_from_the_plan_to_the_table(slurm: SlurmCluster, tmp_path: Path) -> None
     caller.send_signal(signal.SIGHUP)
     _, said = caller.communicate(timeout=60)
     assert caller.returncode == 128 + signal.SIGHUP
-    assert "What is queued goes on." in said
+    assert "Queued jobs go on." in said
     jobs = re.findall(r"queued as job (\d+)", said)
     assert len(jobs) == 2
     noted = [json.loads(path.read_text())["job"] for path in (tmp_path / "runs" / "slurm").glob("*/job.json")]

@@ -252,11 +252,11 @@ class TestCommand:
         more = ["launcher.partition=long", "finetune.launcher.time=60", "pretrain.trainer.devices=4", "launcher.options.exclude=node7"]
         run([*words, "--launcher", "slurm", *more, "--dry-run"])
         shown = capsys.readouterr()
-        assert "There is no SLURM within reach" in shown.err
+        assert "No SLURM can be reached" in shown.err
         arrays = [line for line in shown.out.splitlines() if line.startswith("Array")]
         assert len(arrays) == 2
         assert arrays[0].startswith("Array 1: 2 pre-trainings; partition long, 4 GPUs, the partition's time limit, exclude=node7")
-        assert "fine-tunings, each after what it starts from; partition long, 1 GPU, limit 60" in arrays[1]
+        assert "fine-tunings, each after the run that it starts from; partition long, 1 GPU, limit 60" in arrays[1]
 
     def test_a_launcher_of_ones_own(self, words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (tmp_path / "mine" / "launcher").mkdir(parents=True)

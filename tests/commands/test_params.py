@@ -113,7 +113,7 @@ def test_devices_that_part_the_weights_hold_their_share(capsys: pytest.CaptureFi
     states = sum(parted["bytes"][name] for name in ("weights", "gradients", "optimizer"))
     assert states == pytest.approx(16 * one["total"] / 8, rel=1e-6)
     assert parted["bytes"]["total"] == states + parted["bytes"]["gathered"] + parted["bytes"]["activations"]
-    assert "parted among 8 devices" in printed(capsys, *words, "trainer=fsdp", "trainer.devices=8")
+    assert "divided among 8 devices" in printed(capsys, *words, "trainer=fsdp", "trainer.devices=8")
     two_nodes = json.loads(printed(capsys, *words, "trainer=fsdp", "trainer.devices=4", "trainer.nodes=2", "--json"))
     assert two_nodes["training"] == eight["training"]
 

@@ -90,5 +90,5 @@ def test_a_tables_file_leads_nowhere_else(place: str, name: str, tmp_path: Path)
     else:
         node[place] = name
     path.write_text(json.dumps(values))
-    with pytest.raises(UserError, match="is no table's file"):
+    with pytest.raises(UserError, match="is not a table's file"):
         read_manifest(path)

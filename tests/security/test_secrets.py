@@ -48,7 +48,7 @@ def test_a_command_with_a_secret_is_refused_and_does_not_repeat_it(
         cli.main([word.format(secret) for word in words])
     said = "".join(capsys.readouterr())
     assert exited.value.code == 2
-    assert "written down and shown" in said
+    assert "saved and shown" in said
     assert secret not in said
     assert list(tmp_path.iterdir()) == []
 

@@ -104,7 +104,7 @@ def test_more_processes_than_are_meant_are_refused(words: list[str], tmp_path: P
     command[command.index("--nproc-per-node") + 1] = "2"
     finished = subprocess.run(command, cwd=tmp_path, timeout=SECONDS, capture_output=True, text=True, check=False)
     assert finished.returncode != 0
-    assert "torchrun started 2 processes, 2 on this node, and trainer.devices=1 takes 1" in finished.stderr
+    assert "torchrun started 2 processes, 2 on this node, but trainer.devices=1 needs 1" in finished.stderr
     assert not list(tmp_path.glob("runs/*"))
 
 
