@@ -126,10 +126,10 @@ def _check_model(config: PretrainConfig) -> None:
         raise UserError(f"model.hidden={model.hidden} is odd, and backbone=bilstm gives each of its two directions half: make it even.")
     if backbone.kind != "bilstm" and backbone.directions != "auto":
         raise UserError(
-            f"backbone.directions={backbone.directions} is of backbone=bilstm only; backbone={backbone.kind} has none: leave it out."
+            f"backbone.directions={backbone.directions} is for backbone=bilstm only; backbone={backbone.kind} has none: leave it out."
         )
     if backbone.kind != "cbow" and backbone.window is not None:
-        raise UserError(f"backbone.window={backbone.window} is of backbone=cbow only: leave it out, or choose backbone=cbow.")
+        raise UserError(f"backbone.window={backbone.window} is for backbone=cbow only: leave it out, or choose backbone=cbow.")
 
 
 def _check_objective(config: PretrainConfig) -> None:
@@ -153,12 +153,12 @@ def _check_masking(config: PretrainConfig) -> None:
     if not is_masked(config):
         if masking.whole_word:
             raise UserError(
-                f"masking.whole_word=true means nothing under objective={config.objective.kind}, which masks no words: leave it out,"
+                f"masking.whole_word=true has no effect under objective={config.objective.kind}, which masks no words: leave it out,"
                 " or choose objective=mlm."
             )
         return
     if masking.rate == 0:
-        raise UserError(f"masking.rate=0 leaves nothing to predict under objective={config.objective.kind}: 0.15 is the paper's.")
+        raise UserError(f"masking.rate=0 leaves nothing to predict under objective={config.objective.kind}: the paper has 0.15.")
     rates = {name: getattr(masking, name) for name in _CORRUPTIONS}
     if abs(sum(rates.values()) - 1) > _TOLERANCE:
         listed = ", ".join(f"masking.{name}={rate:g}" for name, rate in rates.items())
@@ -220,7 +220,7 @@ def _check_budget(config: PretrainConfig) -> None:
     if len(given) != 1:
         what = "none of them is set" if not given else " and ".join(f"budget.{name}={value:g}" for name, value in given.items())
         raise UserError(
-            f"Exactly one of budget.steps, budget.tokens and budget.minutes says how long to train; {what}: set the others to null."
+            f"Exactly one of budget.steps, budget.tokens and budget.minutes must say how long to train; here {what}: set the others to null."
         )
 
 
@@ -253,11 +253,11 @@ def _warnings(config: PretrainConfig) -> Iterable[str]:
     if config.lengths.stages and config.batch.length not in (lengths := sequence_lengths(config)):
         listed = ", ".join(map(str, dict.fromkeys(lengths)))
         yield (
-            f"batch.length={config.batch.length} is the length of no sequence: lengths={config.lengths.name} says {listed}."
+            f"batch.length={config.batch.length} is the length of no sequence: lengths={config.lengths.name} has {listed}."
             f"{_what_the_length_decides(config)} For one length throughout add lengths=constant."
         )
     if config.corpus.weight != 1 and config.corpus.kind != "mixture":
-        yield "corpus.weight has no effect: it is of the sources of corpus=mixture."
+        yield "corpus.weight has no effect: it is for sources of corpus=mixture."
 
 
 def _what_the_length_decides(config: PretrainConfig) -> str:

@@ -287,7 +287,7 @@ class TestJobs:
         [
             (("pretrain", "trainer.nodes=3"), "trainer.nodes=3 needs a process on every node"),
             (("pretrain", "trainer=fsdp"), "on a CPU add trainer.accelerator=cpu trainer.precision=fp32"),
-            (("pretrain", "trainer=cpu", "trainer.threads=1000000"), "more than any CPU has use for"),
+            (("pretrain", "trainer=cpu", "trainer.threads=1000000"), "more than any CPU can use"),
             (("pretrain", "paths.runs=/dev/null"), "paths.runs=/dev/null: /dev/null is a file"),
             (("finetune", "task=mrpc", "checkpoint=nothing"), "task=mrpc needs task.path=DIR"),
             (("finetune", "task=mrpc", "task.path=.", "checkpoint=nothing"), "holds none of its files"),

@@ -147,8 +147,8 @@ class Preparation:
         vocabulary = self.vocabulary()
         if vocabulary.size < self.tokenizer.vocab_size and self.tokenizer.path is None:
             self.say(
-                f"The corpus has text for a vocabulary of {vocabulary.size:,} entries only, of tokenizer.vocab_size="
-                f"{self.tokenizer.vocab_size}: every word that occurs twice has its own."
+                f"The corpus has text for a vocabulary of only {vocabulary.size:,} entries, not tokenizer.vocab_size="
+                f"{self.tokenizer.vocab_size}: every word that occurs twice has its own entry."
             )
         key = hash_of({"text": self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint, "format": FORMAT})
         folder = self.cache / "stores" / key

@@ -139,8 +139,8 @@ class TokenStore:
         distinct, counts = np.unique(hashes, return_counts=True)
         if len(distinct) < 2:
             raise UserError(
-                f"The corpus has {counted(self.documents, 'document')}, {len(distinct)} of them different, and validation needs one"
-                " that is not trained on: give at least two documents (in a text file per document, or parted as the reader expects)."
+                f"The corpus has {counted(self.documents, 'document')}, {len(distinct)} of them different, but validation needs one"
+                " that is not trained on: give at least two documents (a text file for each, or separated as the reader expects)."
             )
         # Next-sentence prediction needs two documents on either side; with fewer than four there is but one to spare.
         least = 2 if len(distinct) >= 4 else 1

@@ -36,7 +36,7 @@ class Vocabulary:
         if not isinstance(tokenizer.model, WordPiece):
             raise UserError(f"{origin} holds a {type(tokenizer.model).__name__} tokenizer: give a WordPiece one, as BERT's are.")
         if not (isinstance(tokenizer.normalizer, BertNormalizer) and isinstance(tokenizer.pre_tokenizer, BertPreTokenizer)):
-            raise UserError(f"{origin} cleans text up or cuts words in another way than BERT does: give the tokenizer of a BERT model.")
+            raise UserError(f"{origin} cleans text up or cuts words differently from BERT: give the tokenizer of a BERT model.")
         ids = tokenizer.get_vocab()
         if missing := [token for token in SPECIAL_TOKENS if token not in ids]:
             raise UserError(f"{origin} lacks the special token{'s' * (len(missing) > 1)} {', '.join(missing)}: give a BERT vocabulary.")

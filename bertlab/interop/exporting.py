@@ -41,7 +41,7 @@ def export(pretrained: Pretrained, folder: Path, parts: str | None = None) -> li
     if reason := reason_against(pretrained.architecture):
         if parts is not None:
             raise UserError(
-                f"--as {parts} cannot be: transformers' BERT has no {reason}; without --as it is exported in bertlab's own layout."
+                f"--as {parts} is not possible: transformers' BERT has no {reason}; without --as it is exported in bertlab's own layout."
             )
         save_own(pretrained, folder)
         files = ", ".join(_OWN_FILES)
@@ -49,7 +49,7 @@ def export(pretrained: Pretrained, folder: Path, parts: str | None = None) -> li
     lacking = _lacking(pretrained)
     parts = parts or next(kind for kind, needed in _NEEDED.items() if not lacking & set(needed))
     if missing := lacking & set(_NEEDED[parts]):
-        raise UserError(f"--as {parts} cannot be: {pretrained.name} was trained without a {' and a '.join(sorted(missing))}.")
+        raise UserError(f"--as {parts} is not possible: {pretrained.name} was trained without a {' and a '.join(sorted(missing))}.")
     _save_theirs(pretrained, folder, parts)
     return _about(folder, parts, lacking)
 

@@ -47,7 +47,7 @@ def export_task(run: RunFolder, folder: Path) -> list[str]:
     said = f"{folder} holds a {kind} for transformers, with its tokenizer."
     if tuned.threshold is None:
         return [said]
-    return [said, f"A question is answered where the best answer scores {tuned.threshold:g} or more above that there is none."]
+    return [said, f"A question is answered if its best answer scores at least {tuned.threshold:g} more than no answer."]
 
 
 def _reason_against_head(model: TaskModel) -> str | None:

@@ -58,8 +58,8 @@ def take_over_from(pretrained: Pretrained, config: PretrainConfig, overrides: It
                 continue
             if chosen is not None and not _same(config, section, name, value):
                 raise UserError(
-                    f"{chosen} does not fit init={config.init}, which has {section}.{name}={value}: leave it out, as the model and its"
-                    " vocabulary are the checkpoint's."
+                    f"{chosen} does not fit init={config.init}, which has {section}.{name}={value}: leave it out, because the model"
+                    " and its vocabulary are the checkpoint's."
                 )
             setattr(part, name, value)
     config.init = pretrained.origin

@@ -80,7 +80,7 @@ def _from_file(path: Path) -> Pretrained:
     """A file of weights inside a run's or an exported folder."""
     if path.suffix != ".safetensors":
         raise UserError(
-            f"{path} is no file of weights that can be taken by itself: give its folder, or a .safetensors file in a run's folder."
+            f"{path} is no file of weights that can be used by itself: give its folder, or a .safetensors file in a run's folder."
         )
     if (folder := folder_of_weights(path)) is not None:
         run = RunFolder(folder) if (folder / "config.yaml").is_file() else None
@@ -142,7 +142,7 @@ def _pretrained(
 ) -> Pretrained:
     if vocabulary.size > architecture.vocab_size:
         raise UserError(
-            f"{origin}: the tokenizer has {vocabulary.size:,} entries and the model {architecture.vocab_size:,}: they are not of one model."
+            f"{origin}: the tokenizer has {vocabulary.size:,} entries and the model {architecture.vocab_size:,}: they do not match."
         )
     weights = {key: _as_float(key, tensor, origin) for key, tensor in weights.items()}
     bert, fresh = _built(architecture, weights, origin)

@@ -107,7 +107,7 @@ def examples_of(task: TaskConfig, source: Source, labels: Sequence[str], reading
     if task.kind == "tagging" and task.document_context:
         documents = [row.document for row in source.table.rows]
         if len(documents) > 1 and len(set(documents)) == 1:
-            reading.note(f"{source.split}: sentences of a file that marks no documents: all of it is taken for one", len(documents))
+            reading.note(f"{source.split}: sentences of a file that marks no documents: the whole file is taken as one", len(documents))
         return list(with_context([example for example in made if isinstance(example, TaggingExample)], documents, task.max_length))
     return made
 
@@ -175,7 +175,7 @@ def _tags(task: TaskConfig, source: Source, row: Row, reading: Reading) -> list[
     if task.alternatives:
         several = sum(task.alternatives in tag for tag in tags)
         if several:
-            reading.note(f"{source.split}: words with several tags, of which the first is taken", several)
+            reading.note(f"{source.split}: words with several tags: the first is taken", several)
             tags = [tag.split(task.alternatives)[0] for tag in tags]
     if task.scheme == "none":
         return tags
@@ -203,7 +203,7 @@ def _span_example(task: TaskConfig, source: Source, row: Row, index: dict[str, i
     texts = [_as_text(source, row, columns.answer, text) for text in _listed(source.table.value(row, str(columns.answer)))]
     starts = _starts(source, row, len(texts))
     if not texts and not task.no_answer:
-        raise UserError(f"{source.table.where(row)} has no answer: where questions may have none, set task.no_answer=true.")
+        raise UserError(f"{source.table.where(row)} has no answer: if questions may have none, set task.no_answer=true.")
     answers = placed_answers(list(zip(texts, starts, strict=True)), context, source.split, reading)
     return SpanExample(_id(source, row), question, context, answers) if answers or not texts else None
 

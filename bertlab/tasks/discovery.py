@@ -55,9 +55,9 @@ def missing_split(task: TaskConfig, split: str, found: dict[str, Path]) -> UserE
     """The error for a split that has no file beside those that were ``found``."""
     if split not in task.files:
         known = ", ".join(task.files)
-        return UserError(f"task={task.name} has no split {split!r}: it has {known}; another one's files are named in task.files.")
+        return UserError(f"task={task.name} has no split {split!r}: it has {known}; name the files of another split in task.files.")
     folder = next(iter(found.values())).parent
-    remedy = " (or task.held_out=0.1, to part the other file into train and dev)" if split in ("train", "dev") else ""
+    remedy = " (or task.held_out=0.1, to divide the other file into train and dev)" if split in ("train", "dev") else ""
     return UserError(f"task={task.name}: {folder} has no file for {split}: expected {_expected(task, [split])}{remedy}.")
 
 

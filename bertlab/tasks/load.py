@@ -85,12 +85,12 @@ def _shared_files(task: TaskConfig, found: Mapping[str, Path], splits: Sequence[
     """What is to be said of a file that is two splits; UserError where one of them is for training."""
     if (same := [split for split in splits if split != "train" and found.get(split) == found.get("train", "")]) and "train" in splits:
         raise UserError(
-            f"task={task.name}: {found['train']} is both train and {same[0]}: a model is not measured on what it has learnt from. Name"
-            " another file in task.files, or train alone and task.held_out=0.1."
+            f"task={task.name}: {found['train']} is both train and {same[0]}: a model is not measured on what it has learned from. Name"
+            " another file in task.files, or only train, with task.held_out=0.1."
         )
     others = [split for split in splits if split.startswith("dev") and split in found]
     pairs = [(dev, split) for dev in others for split in found if split.startswith("test") and found[split] == found[dev]]
-    return [f"task={task.name}: {found[dev]} is both {dev} and {split}: weights chosen on it are not unseen there" for dev, split in pairs]
+    return [f"task={task.name}: {found[dev]} is both {dev} and {split}: weights are chosen on examples of {split}" for dev, split in pairs]
 
 
 def _check(task: TaskConfig) -> None:
@@ -193,7 +193,7 @@ def _parted(
         reading.leave_out("train: no answer stands in the context", len(train) - len(learnable))
         train = learnable
     if not train:
-        raise UserError(f"task={task.name}: {counted(len(everything), 'example')} cannot be parted into train and dev.")
+        raise UserError(f"task={task.name}: {counted(len(everything), 'example')} cannot be divided into train and dev.")
     reading.notes.append(
         f"task={task.name} has a file for {there[0]} alone: {len(dev):,} of its {len(everything):,} examples, chosen by a hash of their "
         f"content, are dev and the other {len(train):,} are train (task.held_out={task.held_out})"

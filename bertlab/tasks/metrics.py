@@ -51,7 +51,7 @@ def example_scores(task: TaskConfig, predictions: Sequence[Prediction], labels: 
     if not predictions:
         raise UserError("There is nothing to score: no prediction.")
     if without := sum(prediction.gold is None for prediction in predictions):
-        raise UserError(f"Of {without:,} of the {counted(len(predictions), 'example')} it is not known what is right.")
+        raise UserError(f"The right answer of {without:,} of the {counted(len(predictions), 'example')} is not known.")
     return _SCORES[task.kind](task, predictions, labels)
 
 

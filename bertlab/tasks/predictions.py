@@ -37,7 +37,7 @@ def read_predictions(path: Path) -> list[Prediction]:
             continue
         prediction = _prediction(f"{path}:{number}", line)
         if prediction.id in found:
-            raise UserError(f"{path}:{number}: the id {prediction.id!r} stands there a second time.")
+            raise UserError(f"{path}:{number}: the id {prediction.id!r} occurs a second time.")
         found[prediction.id] = prediction
     if not found:
         raise UserError(f"{path} holds no prediction.")

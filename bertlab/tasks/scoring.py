@@ -95,7 +95,7 @@ def predictions_with_gold(task: TaskConfig, path: Path) -> tuple[list[Prediction
         predictions = _with_gold_column(task, read_conll(path))
     else:
         raise UserError(
-            f"{path} does not say what is right: give the task's file or folder after it (bertlab score TASK PREDICTIONS DATA)."
+            f"{path} does not have the right answers: give the task's file or folder after it (bertlab score TASK PREDICTIONS DATA)."
         )
     return predictions, list(task.labels) or _labels_in(task, predictions)
 
@@ -153,7 +153,7 @@ def _read(path: Path, form: str) -> dict[str, Given]:
     for row in table.rows:
         name = str(row.values[table.names[0]])
         if name in found:
-            raise UserError(f"{table.where(row)}: the index {name} stands there a second time.")
+            raise UserError(f"{table.where(row)}: the index {name} occurs a second time.")
         found[name] = Given(table.where(row), row.values[table.names[-1]])
     return found
 
@@ -173,14 +173,14 @@ def _check_ids(path: Path, given: Mapping[str, object], examples: Sequence[Examp
     missing = [example.id for example in examples if example.id not in given]
     extra = [name for name in given if name not in known]
     if missing:
-        more = f", and has {len(extra):,} that are none of them ({_listed(extra)})" if extra else ""
-        remedy = "partial=true scores it all the same"
+        more = f", and has {len(extra):,} that are not among them ({_listed(extra)})" if extra else ""
+        remedy = "partial=true scores it anyway"
         raise UserError(f"{path} lacks {len(missing):,} of {len(examples):,} examples ({_listed(missing)}){more}; {remedy}.")
     if extra:
         near = nearest(extra[0], known, 1)
         hint = f"; did you mean {near[0]}?" if near else ""
         ids = "an id that is" if len(extra) == 1 else f"{len(extra):,} ids that are"
-        raise UserError(f"{path} has {ids} none of the {len(examples):,} examples ({_listed(extra)}){hint}")
+        raise UserError(f"{path} has {ids} not among the {len(examples):,} examples ({_listed(extra)}){hint}")
 
 
 def _count_missing_as_wrong(task: TaskConfig, given: dict[str, Given], examples: Sequence[Example], path: Path) -> None:
@@ -222,7 +222,7 @@ def _with_checked_values(task: TaskConfig, path: Path, prediction: Prediction) -
     where = f"{path}: {prediction.id!r}"
     said: Any = prediction.prediction
     right: Any = prediction.gold
-    wrong = UserError(f"{where} has the prediction {said!r} and as what is right {right!r}: neither can be missing, both are of one form.")
+    wrong = UserError(f"{where} has the prediction {said!r} and the right answer {right!r}: both must be given, in the same form.")
     if prediction.answer is not None and not isinstance(prediction.answer, str):
         raise UserError(f"{where} has the answer {prediction.answer!r}: expected a text.")
     if prediction.scores is not None and not _are_numbers(prediction.scores):
@@ -278,7 +278,7 @@ def _unknown(where: str, what: str, written: str, labels: Iterable[str]) -> User
 def _joined_columns(task: TaskConfig, path: Path, examples: Sequence[Example], labels: list[str]) -> list[Prediction]:
     table = read_conll(path)
     if len(table.rows) != len(examples):
-        raise UserError(f"{path} holds another number of sentences ({len(table.rows):,}) than the data ({len(examples):,}).")
+        raise UserError(f"{path} holds a different number of sentences ({len(table.rows):,}) than the data ({len(examples):,}).")
     found = []
     for row, example in zip(table.rows, examples, strict=True):
         assert isinstance(example, TaggingExample)
@@ -300,7 +300,7 @@ def _check_words(table: Table, line: int, words: Sequence[str] | None, count: in
 def _with_gold_column(task: TaskConfig, table: Table) -> list[Prediction]:
     if len(table.names) < 3:
         raise UserError(
-            f"{table.path} has {len(table.names)} columns: without the task's data three or more, word, what is right, prediction."
+            f"{table.path} has {len(table.names)} columns: without the task's data it needs three or more: word, right tag, prediction."
         )
     gold, predicted = table.names[-2:]
     found = []

@@ -24,7 +24,7 @@ def read_squad(path: Path, split: str, no_answer: bool, reading: Reading) -> lis
     for place, context, question in _questions(path):
         example = _example(f"{path}: {place}", context, question, split, no_answer, reading)
         if example.id in examples:
-            raise UserError(f"{path}: {place}: the id {example.id!r} stands there a second time.")
+            raise UserError(f"{path}: {place}: the id {example.id!r} occurs a second time.")
         if example.answers or not question.get("answers") or question.get("is_impossible"):
             examples[example.id] = example
     if not examples:
@@ -76,5 +76,5 @@ def _list(value: Any, key: str, where: str) -> list[Any]:
 def _text(value: Any, key: str, where: str) -> str:
     found = value.get(key) if isinstance(value, dict) else None
     if not isinstance(found, str):
-        raise UserError(f"{where} has no text {key!r}: expected SQuAD's JSON, a context, and of each question id, question and answers.")
+        raise UserError(f"{where} has no text {key!r}: expected SQuAD's JSON, a context, and for each question id, question and answers.")
     return found

@@ -123,7 +123,7 @@ class Bookkeeping(lightning.Callback, ABC):
         own = None if self.around.state is None else self.around.state["step"]
         if (first := self.ranks.tell(own)) != own:
             raise UserError(
-                f"Process {self.ranks.rank} finds the saved state of step {own} in {self.run.path}, and the first process that of"
+                f"Process {self.ranks.rank} finds the saved state of step {own} in {self.run.path}, but the first process that of"
                 f" {first}: put paths.runs on a file system that all nodes share, and start again."
             )
 

@@ -63,7 +63,7 @@ def _watch(others: Sequence[subprocess.Popen[bytes]], over: threading.Event) -> 
             for process in others:
                 process.kill()
             say(
-                f"bertlab: process {others.index(failed) + 1} of this run has ended ({_in_words(failed.returncode)}), and so this one does."
+                f"bertlab: process {others.index(failed) + 1} of this run has ended ({_in_words(failed.returncode)}), so this one ends too."
             )
             os._exit(1)
         return

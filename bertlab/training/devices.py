@@ -39,7 +39,7 @@ def check_devices(trainer: TrainerConfig) -> None:
         UserError: there is no GPU, or fewer than ``trainer.devices``; ``trainer.threads`` would end PyTorch's process.
     """
     if (threads := trainer.threads or 0) > (most := max(_THREADS, os.cpu_count() or 1)):
-        raise UserError(f"trainer.threads={threads} is more than any CPU has use for: at most {most}, here {os.cpu_count()}.")
+        raise UserError(f"trainer.threads={threads} is more than any CPU can use: set at most {most} (here are {os.cpu_count()} cores).")
     if trainer.accelerator == "cpu" or (trainer.accelerator == "auto" and trainer.devices == 1):
         return
     import torch
@@ -47,12 +47,12 @@ def check_devices(trainer: TrainerConfig) -> None:
     if not torch.cuda.is_available():
         if trainer.accelerator == "gpu":
             raise UserError(
-                "trainer.accelerator=gpu (of trainer=gpu, ddp and fsdp), but PyTorch finds no GPU that it can use (bertlab doctor):"
+                "trainer.accelerator=gpu (as in trainer=gpu, ddp and fsdp), but PyTorch finds no GPU that it can use (see bertlab doctor):"
                 " on a CPU add trainer.accelerator=cpu trainer.precision=fp32."
             )
         return
     if trainer.devices > (there := torch.cuda.device_count()):
-        hint = " (where srun parts a node's GPUs among its processes, let each see all of them: --gpus-per-node, not --gpus-per-task)"
+        hint = " (if srun divides a node's GPUs among its processes, let each see all of them: --gpus-per-node, not --gpus-per-task)"
         raise UserError(
             f"trainer.devices={trainer.devices} is more GPUs than there are: set trainer.devices={there}, or less"
             f"{hint if 'SLURM_JOB_ID' in os.environ else ''}."
@@ -65,7 +65,7 @@ def warn_of_cores(trainer: TrainerConfig) -> None:
         return
     if device_kind(trainer) == "cpu":
         warn(
-            f"trainer.devices={trainer.devices} is more processes than there are cores ({cores}), which wait for each other:"
+            f"trainer.devices={trainer.devices} is more processes than there are cores ({cores}), so they wait for each other:"
             f" {cores} would be as fast."
         )
 
@@ -110,8 +110,8 @@ def check_memory(config: PretrainConfig) -> None:
         if config.tokenizer.path is None and _bytes_of_words(architecture, config.trainer) > needed / 2:
             remedy = f"most of it is for the words of tokenizer.vocab_size={config.tokenizer.vocab_size}: choose a smaller vocabulary"
         raise UserError(
-            f"This training needs about {needed / _GIB:,.0f} GiB of memory{several}, and the machine has {there / _GIB:,.0f}"
-            f" (bertlab params tells what for): {remedy}."
+            f"This training needs about {needed / _GIB:,.0f} GiB of memory{several}, but the machine has {there / _GIB:,.0f}"
+            f" (bertlab params shows what for): {remedy}."
         )
 
 

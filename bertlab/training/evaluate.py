@@ -122,7 +122,7 @@ def _why_other_text(run: RunFolder, config: PretrainConfig, store: TokenStore) -
         return why
     doubts = doubts_of_held_out(run, config, store)
     if doubts and (run.task.is_file() or run.read_config().corpus != config.corpus):
-        raise UserError(f"{doubts[0]} Evaluate on that run's own corpus, or on text of which nothing was trained on.")
+        raise UserError(f"{doubts[0]} Evaluate on that run's own corpus, or on text that was not trained on at all.")
     for doubt in doubts:
         warn(doubt)
     return None
@@ -143,7 +143,7 @@ def _evaluation(store: TokenStore, config: PretrainConfig, other: bool) -> tuple
     documents = usable_documents(store.document_offsets, found[2].held_out_documents, pair=True)
     if config.objective.kind != "mlm_nsp" or len(documents) != 1:
         return found
-    say("Next-sentence accuracy is left out: false next sentences come from another document, and only one has text enough here.")
+    say("Next-sentence accuracy is left out: false next sentences come from another document, and only one here has enough text.")
     return of(replace(config, objective=replace(config.objective, kind="mlm", segments="pair")))
 
 

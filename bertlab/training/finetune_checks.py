@@ -30,7 +30,7 @@ def _check_labels(config: FinetuneConfig, task: ChosenTask) -> None:
         unknown = sum(gold_of(example, task.data.labels) is None for example in task.data.splits[split])
         if unknown:
             hint = "task.columns.label (or answer, tags)" if split == "train" else "another split first in task.evaluate"
-            raise UserError(f"Of {counted(unknown, 'example')} of {split} it is not known what is right: name {hint}.")
+            raise UserError(f"The right answer of {counted(unknown, 'example')} of {split} is not known: name {hint}.")
 
 
 def _refuse_single_label(config: FinetuneConfig, task: ChosenTask) -> None:
@@ -77,7 +77,7 @@ def check_model(config: FinetuneConfig, pretrained: Pretrained, task: ChosenTask
     check_length(config.task.max_length, architecture, pretrained.name)
     if architecture.backbone != "cbow" and architecture.segments < 2 and _has_pairs(task):
         raise UserError(
-            f"task={config.task.name} has sequences of two parts, and {pretrained.name} knows one segment only: take another model."
+            f"task={config.task.name} has sequences of two parts, but {pretrained.name} knows one segment only: choose another model."
         )
 
 

@@ -92,7 +92,7 @@ def summary(result: Mapping[str, Any]) -> list[str]:
     lines = []
     for split, found in result["metrics"].items():
         shown = ", ".join(f"{name} {value:.4f}" for name, value in found.items() if name != "loss" and "threshold" not in name)
-        lines.append(f"{split}: {shown or 'predicted; it is not known what is right'}")
+        lines.append(f"{split}: {shown or 'predicted; the right answers are not known'}")
     baseline = result["baseline"][result["split"]][result["metric"]]
     lines.append(f"one answer to every example: {result['metric']} {baseline:.4f}")
     if result["degenerate"]:

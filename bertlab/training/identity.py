@@ -143,8 +143,8 @@ def begun_or_new(runs: Path, name: str, identity: Identity) -> RunFolder:
     own = [run for run in begun if read_identity(run) in (None, canonical(identity))]
     if not own:
         raise UserError(
-            f"{begun[0].path} is another run, whose identity has by chance the same eight digits ({begun[0].identity.name} there holds it):"
-            " put this one into another folder of runs with paths.runs=DIR, or take another seed."
+            f"{begun[0].path} is another run whose identity happens to have the same eight digits (in {begun[0].identity.name} there):"
+            " put this one into another folder of runs with paths.runs=DIR, or use another seed."
         )
     return own[0]
 

@@ -78,7 +78,7 @@ def doubts_of_held_out(run: RunFolder, config: PretrainConfig, store: TokenStore
             )
         elif config.corpus.held_out > own.held_out:
             raise UserError(
-                f"With corpus.held_out={config.corpus.held_out:g} documents would count as held out that {training.name} was trained on:"
+                f"With corpus.held_out={config.corpus.held_out:g}, documents that {training.name} was trained on would count as held out:"
                 f" it held out {own.held_out:g} of this corpus, so set corpus.held_out={own.held_out:g} or less."
             )
     return doubts
@@ -96,7 +96,7 @@ def _trainings(run: RunFolder, runs: Path) -> Iterator[RunFolder]:
     try:
         earlier = find_checkpoint(before, runs)[0]
     except UserError:
-        say(f"What {run.name} started from, {before}, is no run that is here: whether it was trained on this text is not known.")
+        say(f"{run.name} started from {before}, which is no run here: it is not known whether that was trained on this text.")
         return
     yield from _trainings(earlier, runs)
 
@@ -113,7 +113,7 @@ def _acquaintance(run: RunFolder, config: PretrainConfig, store: TokenStore) -> 
         return Acquaintance(files=True)
     documents = _documents_trained_on(run, config, store)
     if documents is None and not here:
-        say(f"What {run.name} was trained on is not here any more: as a whole it is another text than this; single files may be the same.")
+        say(f"The text of {run.name} is not here any more: as a whole it differs from this text, but single files may be the same.")
     return Acquaintance(files=False, documents=documents)
 
 

@@ -139,9 +139,9 @@ def _refuse_few(config: PretrainConfig, documents: int) -> None:
         why = "two to train on and two to validate on, since false next sentences come from another document"
     if documents < least:
         raise UserError(
-            f"{f'corpus.path={corpus.path}' if corpus.path else f'corpus={corpus.kind}'} has {counted(documents, 'document')}, and"
-            f" objective={objective} takes {least} at least, {why}: give more documents (under corpus=text each file is one, under"
-            f" corpus=sentences blank lines part them){otherwise}."
+            f"{f'corpus.path={corpus.path}' if corpus.path else f'corpus={corpus.kind}'} has {counted(documents, 'document')}, but"
+            f" objective={objective} needs at least {least}, {why}: give more documents (under corpus=text each file is one, under"
+            f" corpus=sentences blank lines separate them){otherwise}."
         )
 
 

@@ -124,7 +124,7 @@ def bad_ends_told(run: RunFolder, bookkeeping: Bookkeeping) -> Iterator[None]:
         if waited_in_vain(error):
             raise UserError(
                 f"Process {process_rank()} of {run.name} waited in vain for another one after step {bookkeeping.step:,}: it has ended, or"
-                f" has not answered for trainer.timeout={bookkeeping.around.trainer.timeout:g} seconds. What it said last tells why; the"
+                f" has not answered for trainer.timeout={bookkeeping.around.trainer.timeout:g} seconds. Its last output tells why; the"
                 " same command goes on from the last saved state."
             ) from error
         raise

@@ -59,7 +59,7 @@ def worker_batches(
             asked.popleft()
             yield batch
     del batches, loader  # ends the other workers
-    say("A process that makes batches was killed, most often for its memory: this one makes them from here on, which changes no number.")
+    say("A process that makes batches was killed, most often for its memory: this one makes them from now on; results stay the same.")
     yield from made_here(chain(asked, left))
 
 

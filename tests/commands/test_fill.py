@@ -121,7 +121,7 @@ def test_generate(call: Call) -> None:
         (["fill", "a [MASK]", "checkpoint=00000002"], "cannot fill in words"),
         (["fill", "a [MASK]", "checkpoint=nothing"], "No run 'nothing'"),
         (["nsp", "a", "checkpoint=00000001"], "nsp needs two texts"),
-        (["nsp", "a", "b", "checkpoint=00000003"], "no next-sentence head"),
+        (["nsp", "a", "b", "checkpoint=00000003"], "no trained next-sentence head"),
         (["generate", "a", "checkpoint=00000001"], "use fill"),
         (["generate", "a", "checkpoint=00000002", "temperature=-1"], "temperature=-1 must be a number"),
         (["export", "00000001"], "export needs one checkpoint and a folder"),

@@ -101,7 +101,7 @@ class TestAnswers:
         predictions, data = write("p.json", json.dumps({"a": "cat", "zz": "x"})), write_squad()
         code, _, err = call("squad11", predictions, data)
         assert code == 2
-        assert "p.json lacks 1 of 2 examples (b), and has 1 that are none of them (zz); partial=true scores it all the same" in err
+        assert "p.json lacks 1 of 2 examples (b), and has 1 that are not among them (zz); partial=true scores it anyway" in err
         assert call("squad11", predictions, data, "partial=true")[1] == {"task": "squad11", "examples": 2, "exact": 0.5, "f1": 0.5}
 
     def test_v2_with_probabilities(self, call: Call) -> None:
@@ -147,7 +147,7 @@ class TestWords:
                 "said.txt:2 has the word 'reject' where the data has 'rejects' (sentence 0)",
             ),
             (["EU O", "rejects O", "", "Peter O"], "said.txt:4: the sentence has 1 word, but 2 in the data"),
-            (["EU O", "rejects O"], "said.txt holds another number of sentences (1) than the data (2)"),
+            (["EU O", "rejects O"], "said.txt holds a different number of sentences (1) than the data (2)"),
             (["EU O", "rejects X", "", "Peter O", "Blackburn O"], "said.txt:2 predicts 'X': expected O, B-… or I-…"),
         ],
         ids=["word", "words", "sentences", "tag"],
@@ -191,13 +191,13 @@ class TestMistakes:
             (["mrpc", "p.tsv", "glue_data", "split=text"], "has no split 'text'"),
             (["mrpc", "p.tsv", "glue_data", "task.clumns.label=x"], "Unknown key 'task.clumns.label'"),
             (["mrpc", "p.tsv", "glue_data", "partial=yes"], "partial takes true or false, not 'yes'"),
-            (["mrpc", "p.tsv", "glue_data", "na_prob=p.tsv"], "na_prob is of questions that may have no answer"),
+            (["mrpc", "p.tsv", "glue_data", "na_prob=p.tsv"], "na_prob is for questions that may have no answer"),
             (["mrpc", "p.tsv", "glue_data", "-m"], "score takes no flags"),
-            (["mrpc", "p.tsv"], "does not say what is right: give the task's file or folder after it"),
+            (["mrpc", "p.tsv"], "does not have the right answers: give the task's file or folder after it"),
             (["mrpc", "p.tsv", "glue_data"], "p.tsv:3 predicts the unknown label 'yes': expected one of '0', '1'"),
-            (["mrpc", "twice.tsv", "glue_data"], "twice.tsv:3: the index 0 stands there a second time"),
+            (["mrpc", "twice.tsv", "glue_data"], "twice.tsv:3: the index 0 occurs a second time"),
             (["mrpc", "few.tsv", "glue_data"], "few.tsv lacks 3 of 4 examples (1, 2, 3)"),
-            (["mrpc", "many.tsv", "glue_data"], "many.tsv has an id that is none of the 4 examples (4)"),
+            (["mrpc", "many.tsv", "glue_data"], "many.tsv has an id that is not among the 4 examples (4)"),
             (["stsb", "p.tsv", "STS-B"], "p.tsv:3 has 'yes': expected a number"),
         ],
         ids=str,

@@ -346,7 +346,7 @@ def test_tokenizer_that_cleans_up_otherwise_is_refused(tmp_path: Path) -> None:
     tokenizer = wordpiece([*SPECIAL_TOKENS, "a"], True)
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    with pytest.raises(UserError, match="in another way than BERT"):
+    with pytest.raises(UserError, match="differently from BERT"):
         given_vocabulary(str(tmp_path), True)
     tokenizer = wordpiece([*SPECIAL_TOKENS, "a"], True)
     tokenizer.add_tokens(["covid19"])

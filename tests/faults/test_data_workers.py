@@ -92,7 +92,7 @@ class SquareLoader(StepLoader[int]):
 def test_every_batch_comes_once_and_in_order(harm: str, capsys: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(signal.SIGCHLD)
     assert list(SquareLoader(Squares(harm, os.getpid()), workers=2, pinned=False)) == [key * key for key in range(12)]
-    assert "this one makes them from here on" in capsys.readouterr().err
+    assert "this one makes them from now on" in capsys.readouterr().err
     signal.signal(signal.SIGCHLD, before)
 
 

@@ -200,7 +200,7 @@ class TestOneFileParted:
 
     def test_too_few_to_part(self, tmp_path: Path) -> None:
         write_objects(tmp_path / "val.jsonl", SWAG[0], SWAG[0])
-        with pytest.raises(UserError, match="2 examples cannot be parted"):
+        with pytest.raises(UserError, match="2 examples cannot be divided"):
             load(configured("swag", path=str(tmp_path)))
 
 
@@ -267,7 +267,7 @@ class TestSquad:
     def test_one_id_twice(self, tmp_path: Path) -> None:
         question = {"id": "a", "question": "Who?", "answers": [{"text": "cat", "answer_start": 4}]}
         write_squad(tmp_path / "dev-v1.1.json", question, question)
-        with pytest.raises(UserError, match="the id 'a' stands there a second time"):
+        with pytest.raises(UserError, match="the id 'a' occurs a second time"):
             load(configured("squad11", path=str(tmp_path)), "dev")
 
 
@@ -298,7 +298,7 @@ class TestColumnsOfWords:
         write(tmp_path / "train.txt", *(line for number in range(9) for line in (f"w{number}\tO", "v\tO", "\t", "")))
         task = configured("tagging", path=str(tmp_path), document_context=True, max_length=3)
         data = load(task, "train")
-        assert data.notes == ["train: sentences of a file that marks no documents: all of it is taken for one (9)"]
+        assert data.notes == ["train: sentences of a file that marks no documents: the whole file is taken as one (9)"]
         middle = data.splits["train"][4]
         assert (middle.before, middle.words, middle.after) == (("v", "w3", "v"), ("w4", "v"), ("w5", "v", "w6"))
 
@@ -306,7 +306,7 @@ class TestColumnsOfWords:
         write(tmp_path / "train.conll", "Ann\tB-person,I-group", "Lee\tI-person,O")
         data = load(configured("wnut17", path=str(tmp_path)), "train")
         assert [data.labels[tag] for tag in data.splits["train"][0].tags] == ["B-person", "I-person"]
-        assert data.notes == ["train: words with several tags, of which the first is taken (2)"]
+        assert data.notes == ["train: words with several tags: the first is taken (2)"]
 
     def test_words_alone_are_for_a_test_split(self, tmp_path: Path) -> None:
         write(tmp_path / "test.txt", "Ann", "ran")

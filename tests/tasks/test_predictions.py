@@ -52,7 +52,7 @@ def test_nothing_is_written_where_making_predictions_fails(tmp_path: Path) -> No
     [
         ("{", r"p\.jsonl:2 is not JSON"),
         ('{"id": 1}', r"p\.jsonl:2 is no prediction: expected an object with id and prediction"),
-        ('{"id": 0, "prediction": "a"}', r"p\.jsonl:2: the id '0' stands there a second time"),
+        ('{"id": 0, "prediction": "a"}', r"p\.jsonl:2: the id '0' occurs a second time"),
     ],
     ids=["json", "keys", "twice"],
 )

@@ -112,7 +112,7 @@ class TestMistakes:
             metrics_of(TaskConfig(kind="choice"), [], [])
 
     def test_what_is_right_is_not_known(self) -> None:
-        with pytest.raises(UserError, match="Of 1 of the 2 examples it is not known what is right"):
+        with pytest.raises(UserError, match="The right answer of 1 of the 2 examples is not known"):
             metrics_of(TaskConfig(kind="choice"), predictions_of([(0, 0), (None, 0)]), [])
 
     def test_an_unknown_label(self) -> None:

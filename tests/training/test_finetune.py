@@ -336,7 +336,7 @@ class TestModel:
             ({"head.layers": 3}, "head.layers=3"),
             ({"tuning.frozen_layers": 3}, "tuning.frozen_layers=3"),
             ({"checkpoint": "nothing"}, "No run 'nothing'"),
-            ({"task.evaluate": ["test"]}, "Of 7 examples of test it is not known what is right"),
+            ({"task.evaluate": ["test"]}, "The right answer of 7 examples of test is not known"),
             (
                 {"task.labels": [], "task.metrics": ["f1"], "task.files": {"train": ["three.jsonl"], "dev": ["dev.jsonl"]}},
                 "The examples of dev have no metric 'f1': choose task.metrics from accuracy, matthews, macro_f1",

@@ -198,7 +198,7 @@ def test_a_folder_of_the_same_digits_is_another_run_s_if_its_identity_says_so(tm
     write_identity(run, identity)
     assert begun_or_new(tmp_path, "pretrain-tiny-mlm", {**identity, "rate": 1, "stages": [[0.5, 32]]}).path == run.path
     write_identity(run, {**identity, "rate": 2})  # as if the hashes began alike
-    with pytest.raises(UserError, match=r"is another run, whose identity has by chance the same eight digits .*paths\.runs=DIR"):
+    with pytest.raises(UserError, match=r"is another run whose identity happens to have the same eight digits .*paths\.runs=DIR"):
         begun_or_new(tmp_path, "pretrain-tiny-mlm", identity)
     twin = RunFolder(tmp_path / run.name.replace("tiny", "twin"))
     twin.path.mkdir()

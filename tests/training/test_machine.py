@@ -74,7 +74,7 @@ def test_devices_that_are_there(accelerator: str, devices: int, there: int, kind
 
 def test_threads_that_would_end_the_process_are_refused() -> None:
     check_devices(TrainerConfig(accelerator="cpu", threads=64))
-    with pytest.raises(UserError, match=r"trainer\.threads=1000000 is more than any CPU has use for"):
+    with pytest.raises(UserError, match=r"trainer\.threads=1000000 is more than any CPU can use"):
         check_devices(TrainerConfig(accelerator="cpu", threads=1_000_000))
 
 
@@ -108,7 +108,7 @@ def test_the_processes_of_a_machine_need_its_memory_together(make_config: MakeCo
             except UserError:
                 low = middle
         with_memory(low)
-        with pytest.raises(UserError, match="GiB of memory" + (f" with trainer.devices={devices}" if devices > 1 else ", and")):
+        with pytest.raises(UserError, match="GiB of memory" + (f" with trainer.devices={devices}" if devices > 1 else ", but")):
             check_memory(config)
         return high
 

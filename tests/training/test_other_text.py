@@ -116,7 +116,7 @@ class TestWhatIsOtherText:
         capsys.readouterr()
         shutil.rmtree(first.path)
         assert other(further, config)
-        assert f"What {further.name} started from" in capsys.readouterr().err
+        assert f"{further.name} started from {first.name}, which is no run here" in capsys.readouterr().err
 
     def test_by_its_fingerprint_where_the_text_is_gone(
         self, make_config: MakeConfig, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -220,7 +220,7 @@ class TestHeldOut:
         self, trained: tuple[RunFolder, PretrainConfig], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run, config = trained
-        with pytest.raises(UserError, match=r"corpus.held_out=0.5 documents would count .* so set corpus.held_out=0.2 or less"):
+        with pytest.raises(UserError, match=r"corpus.held_out=0.5, documents .* would count .* so set corpus.held_out=0.2 or less"):
             evaluate(run.path, on(config, held_out=0.5))
         read: list[int] = []
         split = TokenStore.split
@@ -266,7 +266,7 @@ class TestHeldOut:
     ) -> None:
         first, _ = trained
         begun = {"init": first.name, "tokenizer.path": str(first.tokenizer), "budget.steps": 1}
-        with pytest.raises(UserError, match=f"{first.name} was trained on: it held out 0.2"):
+        with pytest.raises(UserError, match=f"{first.name} was trained on would count as held out: it held out 0.2"):
             pretrain(make_config(**begun, **{"corpus.held_out": 0.4}))
         capsys.readouterr()
         pretrain(make_config(**begun, **{"corpus.held_out": 0.1}))

@@ -283,9 +283,9 @@ def test_a_run_that_another_process_has_just_finished(
 @pytest.mark.parametrize(
     ("documents", "objective", "said"),
     [
-        (3, "mlm_nsp", r"has 3 documents, and objective=mlm_nsp takes 4 at least, .*, or choose objective=mlm\."),
-        (1, "mlm", r"has 1 document, and objective=mlm takes 2 at least, one to train on"),
-        (1, "ltr", r"has 1 document, and objective=ltr takes 2 at least"),
+        (3, "mlm_nsp", r"has 3 documents, but objective=mlm_nsp needs at least 4, .*, or choose objective=mlm\."),
+        (1, "mlm", r"has 1 document, but objective=mlm needs at least 2, one to train on"),
+        (1, "ltr", r"has 1 document, but objective=ltr needs at least 2"),
     ],
 )
 def test_too_few_documents_are_told_before_a_vocabulary_is_trained(
