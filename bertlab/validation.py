@@ -220,7 +220,7 @@ def _check_budget(config: PretrainConfig) -> None:
     if len(given) != 1:
         what = "none of them is set" if not given else " and ".join(f"budget.{name}={value:g}" for name, value in given.items())
         raise UserError(
-            f"Exactly one of budget.steps, budget.tokens and budget.minutes must say how long to train; here {what}: set the others to null."
+            f"Exactly one of budget.steps, budget.tokens and budget.minutes must say how long to train; {what}: set the others to null."
         )
 
 
