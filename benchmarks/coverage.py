@@ -48,7 +48,7 @@ def counts_of(examples: int) -> NDArray[np.float64]:
 
 def resamples_of(rows: list[list[Run]], examples: int) -> Resamples:
     sums = [run.sums for row in rows for run in row if run.sums is not None]
-    return Resamples({one: number for number, one in enumerate(sums)}, metrics_on(sums, counts_of(examples)))
+    return Resamples(dict(zip(sums, metrics_on(sums, counts_of(examples)).T, strict=True)))
 
 
 def satterthwaite(comparison: Comparison) -> float:

@@ -35,7 +35,7 @@ COLUMNS = {
 def resamples_of(rows: list[list[Run]], examples: int) -> Resamples:
     sums = [run.sums for row in rows for run in row if run.sums is not None]
     counts = resample_counts(generator("coverage"), DRAWS, examples)
-    return Resamples({one: number for number, one in enumerate(sums)}, metrics_on(sums, counts))
+    return Resamples(dict(zip(sums, metrics_on(sums, counts).T, strict=True)))
 
 
 @pytest.mark.parametrize("name", COLUMNS)

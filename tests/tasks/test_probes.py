@@ -266,7 +266,7 @@ class TestHeldOut:
             "bigram_shift", folder / "corpus.jsonl", duplicate_lines=duplicate_lines, held_out=self.SHARE, documents="held_out", train=4000
         )
         data = built(task, folder / "cache")
-        assert "not seen" in data.notes[0]
+        assert "holds out" in data.notes[0]
         assert "may have" in data.notes[0]
         store = prepare(
             task.probe.corpus, task.probe.tokenizer, PathsConfig(cache=str(folder / "cache")), workers=1, progress=False, say=lambda _: None

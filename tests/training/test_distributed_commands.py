@@ -135,6 +135,6 @@ def test_two_nodes_by_srun(words: list[str], alone: dict[str, torch.Tensor], tmp
             [*command, *devices], cwd=tmp_path, env=environment, timeout=SECONDS, capture_output=True, text=True, check=False
         )
         assert (finished.returncode != 0) == refused, finished.stderr  # 1, or that of the other task, which srun has ended
-        assert ("srun started 2 processes, and trainer.devices=3 takes 3" in finished.stderr) == refused
+        assert ("srun started 2 processes, but trainer.devices=3 needs 3" in finished.stderr) == refused
     assert len(finished.stdout.splitlines()) == 1
     assert_same(tmp_path, alone)
