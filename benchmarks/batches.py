@@ -12,6 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import torch
@@ -19,6 +20,7 @@ import torch
 from bertlab.config import PretrainConfig
 from bertlab.data.assembly import PretrainingData
 from bertlab.data.schedule import plan_training
+from bertlab.data.store import TokenStore
 
 TOKENS = 100_000_000
 VOCABULARY = 30_522
@@ -61,7 +63,7 @@ def tokens_a_second(store: SyntheticStore, kind: str, length: int, sequences: in
     for name, value in masking.items():
         setattr(config.masking, name, value)
     predict = "next" if kind == "ltr" else "masked"
-    data = PretrainingData(store, config, plan_training(config), predict=predict, pair=kind == "mlm_nsp")
+    data = PretrainingData(cast(TokenStore, store), config, plan_training(config), predict=predict, pair=kind == "mlm_nsp")
     data.step_batch(0)
     made, step, start = 0, 1, time.process_time()
     while time.process_time() - start < SECONDS:

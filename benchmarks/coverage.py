@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from plain_bootstrap import hierarchical_bootstrap, percentile_interval
 from scipy import special, stats
 
@@ -25,6 +25,7 @@ from bertlab.ablation.runs import Run
 from bertlab.ablation.stability import compare_deviations, deviation
 from bertlab.ablation.synthetic import SyntheticColumn, synthetic_column
 from bertlab.ablation.table import UNRESOLVED, Table, analyse
+from bertlab.arrays import Floats
 
 DRAWS = 500  # a simulation needs fewer than a table: what they miss averages out over repetitions
 
@@ -41,7 +42,7 @@ REGIMES_UNPAIRED = list(REGIMES)[:3]  # those also tried with seeds that do not 
 
 
 @cache
-def counts_of(examples: int) -> NDArray[np.float64]:
+def counts_of(examples: int) -> Floats:
     """The resamples of all repetitions: their data differ, so these need not."""
     return resample_counts(generator("coverage"), DRAWS, examples)
 
@@ -64,13 +65,13 @@ def plain(rows: list[list[Run]], resamples: Resamples, paired: bool) -> tuple[fl
     """The percentile interval of the plain hierarchical bootstrap."""
     means = []
     for number, row in enumerate(rows):
-        values = resamples.values[:, [resamples.column[run.sums] for run in row if run.sums]]
+        values = np.stack([resamples.values[run.sums] for run in row if run.sums], axis=1)  # (draws, runs)
         groups = [run.pretraining_seed or 0 for run in row]
         means.append(hierarchical_bootstrap(values, groups, "plain", 0 if paired else number))
     return percentile_interval(means[0] - means[1])
 
 
-def intervals(column: SyntheticColumn, repetitions: int) -> NDArray[np.float64]:
+def intervals(column: SyntheticColumn, repetitions: int) -> Floats:
     """Shares of: intervals that hold the truth (ours, Satterthwaite's, plain), p values at most 5% (ours, permutation); and our width."""
     truth = column.truth()
     found = []
@@ -160,7 +161,7 @@ def print_power(repetitions: int) -> None:
 
 def print_stability(repetitions: int) -> None:
     random = np.random.default_rng(0)
-    kinds = {
+    kinds: dict[str, Callable[[int], Floats]] = {
         "normal": lambda size: random.normal(0, 1, size),
         "15% collapse by five deviations": lambda size: random.normal(0, 1, size) - 5 * (random.random(size) < 0.15),
     }

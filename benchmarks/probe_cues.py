@@ -202,6 +202,8 @@ def span_scores(name: str, data: TaskData) -> list[Score]:
 
 # ---- tags
 
+Key = Callable[[TaggingExample, int], Any]  # what is looked at of a word at a place
+
 
 def tagged_f1(examples: Sequence[TaggingExample], guess: Callable[[TaggingExample, int], int]) -> float:
     """F1 over the words that are, or are said to be, other than O."""
@@ -215,7 +217,7 @@ def tagged_f1(examples: Sequence[TaggingExample], guess: Callable[[TaggingExampl
     return 2 * right / max(1, said + there)
 
 
-def majorities(examples: Sequence[TaggingExample], key: Callable[[TaggingExample, int], Any]) -> dict[Any, int]:
+def majorities(examples: Sequence[TaggingExample], key: Key) -> dict[Any, int]:
     counts: defaultdict[Any, Counter[int]] = defaultdict(Counter)
     for one in examples:
         for place, tag in enumerate(one.tags or ()):
@@ -225,7 +227,7 @@ def majorities(examples: Sequence[TaggingExample], key: Callable[[TaggingExample
 
 def tagging_scores(name: str, data: TaskData) -> list[Score]:
     test = evaluated(data)
-    keys: dict[str, Callable[[TaggingExample, int], Any]] = {
+    keys: dict[str, Key] = {
         "length of the word and place in the sentence": lambda one, place: (len(one.words[place]), min(place, 5)),
         "place after punctuation": lambda one, place: one.words[place - 1] if place and not one.words[place - 1][0].isalnum() else "",
         "the word's commonest tag": lambda one, place: one.words[place],
@@ -233,7 +235,11 @@ def tagging_scores(name: str, data: TaskData) -> list[Score]:
     scores = []
     for baseline, key in keys.items():
         known = majorities(data.splits["train"], key)
-        value = tagged_f1(test, lambda one, place, key=key, known=known: known.get(key(one, place), 0))
+
+        def guess(one: TaggingExample, place: int, key: Key = key, known: dict[Any, int] = known) -> int:
+            return known.get(key(one, place), 0)
+
+        value = tagged_f1(test, guess)
         scores.append(Score(name, baseline, "F1 of capitals", value, None, len(test)))
     return scores
 

@@ -46,7 +46,8 @@ def copy_weights(peer: Any, model: Bert) -> None:
         copy(embeddings.position_embeddings, own.positions)
         copy(embeddings.token_type_embeddings, own.segments)
         copy(embeddings.LayerNorm, own.norm)
-        for layer, block in zip(peer.bert.encoder.layer, model.backbone.layers, strict=True):
+        backbone: Any = model.backbone
+        for layer, block in zip(peer.bert.encoder.layer, backbone.layers, strict=True):
             parts = (layer.attention.self.query, layer.attention.self.key, layer.attention.self.value)
             block.attention.queries_keys_values.weight.copy_(torch.cat([part.weight for part in parts]))
             block.attention.queries_keys_values.bias.copy_(torch.cat([part.bias for part in parts]))
@@ -55,6 +56,7 @@ def copy_weights(peer: Any, model: Bert) -> None:
             copy(layer.intermediate.dense, block.feed_forward.inner)
             copy(layer.output.dense, block.feed_forward.outer)
             copy(layer.output.LayerNorm, block.feed_forward_norm)
+        assert model.pooler is not None
         copy(peer.bert.pooler.dense, model.pooler.dense)
         copy(peer.cls.predictions.transform.dense, model.language_head.dense)
         copy(peer.cls.predictions.transform.LayerNorm, model.language_head.norm)
@@ -135,7 +137,7 @@ def time_own_step(args: argparse.Namespace) -> None:
             loss = mlm_nsp.loss(model, batches[step % len(batches)]).loss
         loss.backward()
         norm = torch.nn.utils.get_total_norm([each.grad for each in parameters if each.grad is not None])
-        optimizer.grad_scale = norm.clamp(min=1.0)
+        optimizer.grad_scale = norm.clamp(min=1.0)  # type: ignore[attr-defined]  # the fused kernel reads it
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         seconds.append(time.perf_counter() - start)
