@@ -21,6 +21,7 @@ from bertlab.models.architecture import Architecture
 from bertlab.models.task_checks import OF_A_SEQUENCE
 from bertlab.run_files.folder import RunFolder, folder_of_weights, no_folder_of_weights
 from bertlab.run_files.locating import config_path, located
+from bertlab.run_files.states import weights_of
 from bertlab.run_files.weight_files import read_folder_weights, read_weights
 
 if TYPE_CHECKING:
@@ -68,8 +69,6 @@ def load_pretrained(checkpoint: str, runs: Path) -> Pretrained:
         return _from_file(path)
     path = path.absolute()
     if (path / "config.yaml").is_file():
-        from bertlab.run_files.states import weights_of
-
         return _from_own(path, _name(path), weights_of(RunFolder(path), say), RunFolder(path))
     if (path / "architecture.json").is_file():
         return _from_own(path, _name(path), read_folder_weights(path))
