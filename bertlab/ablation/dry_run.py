@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.box import SIMPLE_HEAD
@@ -18,12 +18,15 @@ _WIDTH = 150  # where the output is no terminal
 _SHOWN = 2  # of the cells that want a run
 
 
-def show_plan(plan: Plan, runs: Path) -> None:
-    """Print every run with what wants it, whether it is done, what it costs; then totals, and what sharing saves."""
+def show_plan(plan: Plan, runs: Path, jobs: int) -> None:
+    """Print every run with what wants it, whether it is done, what it costs; then totals, and what sharing saves.
+
+    ``jobs``: runs at a time, for how long all of them take.
+    """
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDTH)
-    known = estimate(plan, runs)
+    known = estimate(plan, runs, jobs)
     for name, table in plan.tables.items():
         console.print(_heading(name, table), soft_wrap=True, markup=False)
         for note in table.notes:
@@ -33,13 +36,13 @@ def show_plan(plan: Plan, runs: Path) -> None:
         console.print(line, markup=False)
 
 
-def announcement(plan: Plan, runs: Path) -> str | None:
+def announcement(plan: Plan, runs: Path, jobs: int) -> str | None:
     """What is about to be run and how long that takes, in a line; None where everything is done."""
-    known = estimate(plan, runs)
+    known = estimate(plan, runs, jobs)
     left = known.left(plan)
     if not left:
         return None
-    return f"{', '.join(plan.tables)}: {counted(len(left), 'run')} to do, {_time_to_do(known, left)}; --dry-run lists them."
+    return f"{', '.join(plan.tables)}: {counted(len(left), 'run')} to do, {_time_to_do(plan, known)}; --dry-run lists them."
 
 
 def _heading(name: str, table: TablePlan) -> str:
@@ -83,7 +86,7 @@ def _totals(plan: Plan, known: Estimate) -> Iterable[str]:
     yield (
         f"All: {in_short(sum(node.positions for node in plan.nodes.values()))} tokens, {in_short(flops)} FLOPs. To do:"
         f" {in_short(sum(node.positions for node in left))} tokens, {in_short(sum(node.flops for node in left))} FLOPs,"
-        f" {_time_to_do(known, left)}."
+        f" {_time_to_do(plan, known)}."
     )
     saved_runs = plan.naive_runs - len(plan.nodes)
     if saved_runs > 0 and plan.naive_flops > flops:
@@ -96,13 +99,10 @@ def _totals(plan: Plan, known: Estimate) -> Iterable[str]:
         yield "No runs are shared."
 
 
-def _time_to_do(known: Estimate, left: Sequence[Node]) -> str:
-    return f"{_time(_sum(known, left))} on this machine, one run after the other{f' (estimated from {known.basis})' if known.basis else ''}"
-
-
-def _sum(known: Estimate, nodes: Iterable[Node]) -> float | None:
-    seconds = [known.seconds[node.key] for node in nodes]
-    return None if any(each is None for each in seconds) else sum(each or 0.0 for each in seconds)
+def _time_to_do(plan: Plan, known: Estimate) -> str:
+    order = "one run after the other" if known.jobs == 1 else f"{known.jobs} runs at a time"
+    basis = f" (estimated from {known.basis})" if known.basis else ""
+    return f"{_time(known.seconds_to_do(plan))} on this machine, {order}{basis}"
 
 
 def _time(seconds: float | None) -> str:

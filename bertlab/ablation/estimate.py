@@ -1,8 +1,8 @@
 """How long the runs of a plan will take on this machine, by what was measured here: an estimate, and no more is promised.
 
 The time of a run is its FLOPs over a rate, and what a process needs to start. The best rate known is taken: of runs of this plan that are
-done and cost the same; of all of its runs of that kind; of other runs in the folder; else a usual share of what the machine's
-processor can do.
+done and cost the same; of all of its runs of that kind; of other runs in the folder; else a usual share of what the run's part of the
+machine can do. Runs that were measured are taken to have had as large a part of the machine as those to come.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bertlab.models.architecture import Architecture
 from bertlab.models.size import flops_per_token
 
 START_SECONDS = 10.0  # of a process: imports, data, the last evaluation, the result
-_UTILISATION = {PRETRAINING: 0.30, FINETUNING: 0.15}  # of the processor's peak
+_UTILISATION = {PRETRAINING: 0.30, FINETUNING: 0.20}  # of the processor's peak
 _MOST_RUNS = 100  # whose results are read
 _TYPICAL_LENGTH = 50  # tokens of a sequence in fine-tuning, for its FLOPs
 
@@ -36,6 +36,7 @@ class Estimate:
     records: Mapping[str, Record]  # by key, of those that were run
     seconds: Mapping[str, float | None]  # by key, of every run from its beginning; None: nothing tells
     basis: str  # what the times go by, in words
+    jobs: int  # runs at a time
 
     def state(self, key: str) -> str:
         """``done``, ``failed before`` or ``to do``."""
@@ -46,13 +47,25 @@ class Estimate:
         """The runs that are not done."""
         return [node for key, node in plan.nodes.items() if self.state(key) != "done"]
 
+    def seconds_to_do(self, plan: Plan) -> float | None:
+        """Until the last run has ended, where none begins before the one that it starts from; None where nothing tells."""
+        left = self.left(plan)
+        times = {node.key: seconds for node in left if (seconds := self.seconds[node.key]) is not None}
+        if len(times) < len(left):
+            return None
 
-def estimate(plan: Plan, runs: Path) -> Estimate:
-    """What of ``plan`` is done in the folder ``runs``, and how long each run takes."""
+        def ends(key: str | None) -> float:
+            return 0.0 if key is None or key not in times else times[key] + ends(plan.nodes[key].source)
+
+        return max(sum(times.values()) / self.jobs, max(map(ends, times), default=0.0))
+
+
+def estimate(plan: Plan, runs: Path, jobs: int) -> Estimate:
+    """What of ``plan`` is done in the folder ``runs``, and how long each run takes, with ``jobs`` of them at a time."""
     records = {key: record for key in plan.nodes if (record := read_record(runs, key)) is not None}
-    rates = _Rates(plan, records, runs)
+    rates = _Rates(plan, records, runs, jobs)
     seconds = {key: rates.seconds(node) for key, node in plan.nodes.items()}
-    return Estimate(records, seconds, rates.basis)
+    return Estimate(records, seconds, rates.basis, jobs)
 
 
 @dataclass
@@ -62,6 +75,7 @@ class _Rates:
     plan: Plan
     records: Mapping[str, Record]
     runs: Path
+    jobs: int
     _alike: dict[tuple[str, float], float] = field(default_factory=dict)  # kind, FLOPs → seconds
     _rate: dict[str, float | None] = field(default_factory=dict)
     _by: dict[str, str] = field(default_factory=dict)  # kind → where its rate is from
@@ -97,7 +111,7 @@ class _Rates:
         if kind not in self._rate:
             self._set(kind, list(_measured(self.runs, kind)), f"earlier runs in {self.runs}")
         if kind not in self._rate:
-            peak = _gpu_peak() if _on_gpu(self.plan) else _cpu_peak()
+            peak = _gpu_peak() if _on_gpu(self.plan) else _cpu_peak() / self.jobs
             self._rate[kind] = None if peak is None else peak * _UTILISATION[kind]
             self._by[kind] = "the share of this processor's speed that such runs usually reach"
         return self._rate[kind]

@@ -14,8 +14,11 @@ from bertlab.messages import say, warn
 if TYPE_CHECKING:
     from bertlab.ablation.execute import Options
     from bertlab.ablation.graph import Plan
+    from bertlab.ablation.local_executor import LocalExecutor
     from bertlab.ablation.manifest import Manifest
     from bertlab.ablation.request import Request
+
+CLUSTER_JOBS = 1  # at a time, for estimates: more are the cluster's to promise
 
 
 def run(words: list[str]) -> int:
@@ -38,7 +41,7 @@ def run(words: list[str]) -> int:
     if request.dry_run:
         from bertlab.ablation.dry_run import show_plan
 
-        show_plan(plan, request.runs)
+        show_plan(plan, request.runs, CLUSTER_JOBS if queued else _local_executor(request).jobs)
         if queued:
             _show_arrays(plan, request)
         return 0
@@ -53,6 +56,12 @@ def _wants_queue(request: Request) -> bool:
     from bertlab.ablation.launching import launcher_of
 
     return launcher_of(request).kind == "slurm"
+
+
+def _local_executor(request: Request) -> LocalExecutor:
+    from bertlab.ablation.local_executor import local_executor
+
+    return local_executor(request.jobs, devices=request.devices)
 
 
 def _show_arrays(plan: Plan, request: Request) -> None:
@@ -94,7 +103,6 @@ def _lacking(plan: Plan, runs: Path) -> list[str]:
 def _carry_out(plan: Plan, request: Request, command: str) -> int:
     from bertlab.ablation.dry_run import announcement
     from bertlab.ablation.execute import Options, execute
-    from bertlab.ablation.local_executor import local_executor
     from bertlab.ablation.manifest import group_of, manifest_of
     from bertlab.ablation.words import key_of_word
     from bertlab.commands.report import show_tables
@@ -110,11 +118,12 @@ def _carry_out(plan: Plan, request: Request, command: str) -> int:
     flags = [] if config_dir is None else [f"--config-dir={config_dir}"]  # what the plan was composed with, runs are, too
     group = f"logger.group={text_of(group_of(request.settings.scale))}"
     options = Options((*flags, group, *overrides), request.cache, resubmit=request.resubmit)
-    if sentence := announcement(plan, request.runs):  # hours may be ahead
+    executor = None if _wants_queue(request) else _local_executor(request)
+    if sentence := announcement(plan, request.runs, CLUSTER_JOBS if executor is None else executor.jobs):  # hours may be ahead
         say(sentence)
-    if _wants_queue(request):
+    if executor is None:
         return _queue(plan, request, options, manifests)
-    outcome = execute(plan, request.runs, local_executor(request.jobs, devices=request.devices), options)
+    outcome = execute(plan, request.runs, executor, options)
     manifests = _kept(planned, request.runs)  # a call for fewer seeds, begun before any of these was done, has written over them
     if not outcome.stopped_by:
         show_tables(manifests, request.runs)

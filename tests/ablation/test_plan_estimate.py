@@ -34,7 +34,7 @@ class TestStates:
         found = Plan({node.key: node for node in nodes})
         done(tmp_path, nodes[0], 60)
         write_record(tmp_path, Record(nodes[1].key, "failed", "", "why"))
-        known = estimate(found, tmp_path)
+        known = estimate(found, tmp_path, 1)
         assert [known.state(node.key) for node in nodes] == ["done", "failed before", "to do"]
         assert known.left(found) == nodes[1:]
 
@@ -43,12 +43,12 @@ class TestTimes:
     def test_runs_that_cost_the_same_take_the_same(self, tmp_path: Path) -> None:
         other = replace(PRETRAINED, key="c" * 16, seed=2)
         done(tmp_path, PRETRAINED, 123)
-        assert estimate(Plan({node.key: node for node in (PRETRAINED, other)}), tmp_path).seconds[other.key] == 123
+        assert estimate(Plan({node.key: node for node in (PRETRAINED, other)}), tmp_path, 1).seconds[other.key] == 123
 
     def test_other_runs_by_the_rate_of_their_kind(self, tmp_path: Path) -> None:
         larger = replace(PRETRAINED, key="c" * 16, flops=3e12)
         done(tmp_path, PRETRAINED, START_SECONDS + 100)
-        known = estimate(Plan({node.key: node for node in (PRETRAINED, larger)}), tmp_path)
+        known = estimate(Plan({node.key: node for node in (PRETRAINED, larger)}), tmp_path, 1)
         assert known.seconds[larger.key] == pytest.approx(START_SECONDS + 300)
         assert known.basis == "runs of this plan"
 
@@ -68,7 +68,7 @@ class TestTimes:
         (tmp_path / "pretrain-y").mkdir()
         (tmp_path / "pretrain-y" / "result.json").write_text("{")  # damaged
         rate = 640 * flops_per_token(architecture, 16, 0.15) / 2.0
-        known = estimate(Plan({PRETRAINED.key: PRETRAINED}), tmp_path)
+        known = estimate(Plan({PRETRAINED.key: PRETRAINED}), tmp_path, 1)
         assert known.seconds[PRETRAINED.key] == pytest.approx(START_SECONDS + 1e12 / rate)
         assert "earlier runs" in known.basis
 
@@ -90,14 +90,32 @@ class TestTimes:
         gone = tmp_path / "pretrain-gone" / "result.json"  # deleted since it was listed
         monkeypatch.setattr(Path, "glob", lambda self, pattern: [gone, *found(self, pattern)])
         plan = Plan({node.key: replace(node, overrides=("trainer=cpu",)) for node in (PRETRAINED, TUNED)})
-        assert "earlier runs" not in estimate(plan, tmp_path).basis
+        assert "earlier runs" not in estimate(plan, tmp_path, 1).basis
 
     def test_minutes_take_minutes(self, tmp_path: Path) -> None:
         node = replace(PRETRAINED, overrides=("budget.minutes=3",), flops=0.0)
-        assert estimate(Plan({node.key: node}), tmp_path).seconds[node.key] == 180 + START_SECONDS
+        assert estimate(Plan({node.key: node}), tmp_path, 1).seconds[node.key] == 180 + START_SECONDS
+
+    def test_half_of_the_machine_takes_twice_as_long(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bertlab.ablation.estimate._cpu_peak", lambda: 1e10)
+        plan = Plan({TUNED.key: replace(TUNED, overrides=("trainer=cpu",))})
+        whole, half = (estimate(plan, tmp_path, jobs).seconds[TUNED.key] for jobs in (1, 2))
+        assert whole is not None
+        assert half is not None
+        assert half - START_SECONDS == pytest.approx(2 * (whole - START_SECONDS))
+
+    def test_runs_at_a_time_share_the_time_but_none_begins_before_its_source(self, tmp_path: Path) -> None:
+        measured = [replace(PRETRAINED, key="0" * 16), replace(TUNED, key="1" * 16, source="0" * 16)]
+        for node, seconds in zip(measured, (100, 20), strict=True):
+            done(tmp_path, node, seconds)
+        to_do = [PRETRAINED, *(replace(TUNED, key=key * 16) for key in "cdef")]  # the fine-tunings start from it
+        plan = Plan({node.key: node for node in (*measured, *to_do)})
+        known = {jobs: estimate(plan, tmp_path, jobs) for jobs in (1, 2, 3, 4)}
+        assert known[2].left(plan) == to_do
+        assert {jobs: each.seconds_to_do(plan) for jobs, each in known.items()} == {1: 180.0, 2: 120.0, 3: 120.0, 4: 120.0}
 
     def test_without_any_run_by_the_machine(self, tmp_path: Path) -> None:
-        known = estimate(Plan({TUNED.key: replace(TUNED, overrides=("trainer=cpu",))}), tmp_path)
+        known = estimate(Plan({TUNED.key: replace(TUNED, overrides=("trainer=cpu",))}), tmp_path, 1)
         seconds = known.seconds[TUNED.key]
         assert seconds is not None
         assert seconds > START_SECONDS

@@ -212,11 +212,11 @@ class TestCommand:
 
         monkeypatch.setattr("bertlab.ablation.execute.execute", begun)
         words += ["--budget", "minutes"]  # of six seconds each, and ten for the start of each
-        run([*words, "--dry-run"])
-        assert "32 s on this machine" in capsys.readouterr().out
+        run([*words, "--dry-run", "--jobs", "1"])
+        assert "32 s on this machine, one run after the other" in capsys.readouterr().out
         for _ in range(2):
-            run(words)
-        assert said == ["bertlab: mine: 2 runs to do, 32 s on this machine, one run after the other; --dry-run lists them.\n", ""]
+            run([*words, "--jobs", "2"])
+        assert said == ["bertlab: mine: 2 runs to do, 16 s on this machine, 2 runs at a time; --dry-run lists them.\n", ""]
 
     def test_its_seeds_stay_in_the_table_whatever_a_call_for_fewer_has_written_meanwhile(
         self, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
