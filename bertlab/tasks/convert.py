@@ -49,13 +49,20 @@ def source_of(task: TaskConfig, split: str, table: Table, columns: ColumnsConfig
     if task.kind == "choice" and not columns.choices:
         raise UserError(f"task={task.name} is of kind choice: name in task.columns.choices a column each, or one that holds a list.")
     named = getattr(columns, target)
-    labelled = named is not None and (table.has(named) or not may_lack_labels(split))
+    labelled = (
+        named is not None and (table.has(named) or not may_lack_labels(split)) and not _is_kept_by_a_server(task, split, table, named)
+    )
     for key in (*_NEEDED[task.kind], *_OPTIONAL, *((target, "answer_start") if labelled else ())):
         if (column := getattr(columns, key)) is not None:
             table.check_column(column, f"task.columns.{key}")
     for column in columns.choices if task.kind == "choice" else ():
         table.check_column(column, "task.columns.choices")
     return Source(split, table, columns, labelled)
+
+
+def _is_kept_by_a_server(task: TaskConfig, split: str, table: Table, column: str) -> bool:
+    """Whether the hub has -1 in place of what is right, a number like others in a column that is not of classes."""
+    return task.format == "huggingface" and may_lack_labels(split) and all(row.values[column] == -1 for row in table.rows)
 
 
 def may_lack_labels(split: str) -> bool:
@@ -85,11 +92,17 @@ def discovered_labels(task: TaskConfig, sources: Iterable[Source]) -> list[str]:
                 found.add(label)
     if not found:
         raise UserError(f"task={task.name} has no labelled row to learn its labels from: name them in task.labels.")
-    return sorted(found, key=lambda label: (label != "O" or task.kind != "tagging", *_number_first(label)))
+    return in_order(task, found)
 
 
-def _number_first(label: str) -> tuple[int, int, str]:
-    return (0, int(label), label) if label.isdecimal() else (1, 0, label)
+def in_order(task: TaskConfig, labels: Iterable[str]) -> list[str]:
+    """Labels that nobody has named, in their order: whole numbers by their size, then words, and ``O`` of tagging before all."""
+
+    def place(label: str) -> tuple[bool, bool, int, str]:
+        is_number = label.removeprefix("-").isdecimal()
+        return label != "O" or task.kind != "tagging", not is_number, int(label) if is_number else 0, label
+
+    return sorted(labels, key=place)
 
 
 def examples_of(task: TaskConfig, source: Source, labels: Sequence[str], reading: Reading) -> list[Example]:
@@ -172,11 +185,9 @@ def _tags(task: TaskConfig, source: Source, row: Row, reading: Reading) -> list[
     if not source.labelled or source.table.value(row, str(source.columns.tags)) in _NOTHING:
         return None
     tags = _words(source, row, source.columns.tags)
-    if task.alternatives:
-        several = sum(task.alternatives in tag for tag in tags)
-        if several:
-            reading.note(f"{source.split}: words with several tags: the first is taken", several)
-            tags = [tag.split(task.alternatives)[0] for tag in tags]
+    if task.alternatives and (several := sum(task.alternatives in tag for tag in tags)):
+        reading.note(f"{source.split}: words with several tags: the first is taken", several)
+    tags = first_tags(task, tags)
     if task.scheme == "none":
         return tags
     for place, tag in enumerate(tags):
@@ -184,6 +195,11 @@ def _tags(task: TaskConfig, source: Source, row: Row, reading: Reading) -> list[
             where = source.table.where(row, place)
             raise UserError(f"{where}: tag {tag!r} is not O, B-… or I-…: task.scheme=none takes tags that stand for themselves.")
     return as_bio(tags)
+
+
+def first_tags(task: TaskConfig, tags: Sequence[str]) -> list[str]:
+    """The first of the tags that a word has, where annotators disagree."""
+    return [tag.split(task.alternatives)[0] for tag in tags] if task.alternatives else list(tags)
 
 
 def _words(source: Source, row: Row, column: str | None) -> list[str]:

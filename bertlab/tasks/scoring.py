@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from bertlab.data.compression import inner_suffix
 from bertlab.errors import UserError, nearest
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.conll import read_conll
+from bertlab.tasks.convert import first_tags, in_order
 from bertlab.tasks.delimited import read_tsv
 from bertlab.tasks.entities import as_bio, is_entity_tag
-from bertlab.tasks.examples import Example, Prediction, TaggingExample
+from bertlab.tasks.examples import ChoiceExample, Example, Prediction, TaggingExample
 from bertlab.tasks.metrics import example_scores, metrics_of, metrics_of_scores
 from bertlab.tasks.predictions import gold_of, read_predictions
 from bertlab.tasks.rows import Table, parse_json, read_text
@@ -60,6 +61,8 @@ def joined(task: TaskConfig, path: Path, examples: Sequence[Example], labels: li
     """
     form = form_of(task, path)
     if form == "columns":
+        if partial:
+            raise UserError(f"{path}: partial=true goes by the examples' ids, which columns of words do not have.")
         return _joined_columns(task, path, examples, labels)
     given = _read(path, form)
     if partial:
@@ -141,7 +144,7 @@ def read_null(path: Path) -> dict[str, float]:
 def _read(path: Path, form: str) -> dict[str, Given]:
     if form == "ours":
         return {
-            prediction.id: Given(f"{path}: {prediction.id!r}", prediction.prediction, prediction.scores, prediction.answer)
+            prediction.id: Given(_checked_extras(path, prediction), prediction.prediction, prediction.scores, prediction.answer)
             for prediction in read_predictions(path)
         }
     if form == "object":
@@ -212,27 +215,29 @@ def _checked(task: TaskConfig, given: Given, labels: list[str], example: Example
         number = float(str(value))
     except ValueError:
         number = math.nan
-    if not math.isfinite(number) or (task.kind == "choice" and number != int(number)):
-        raise UserError(f"{given.where} has {value!r}: expected {'the number of a choice' if task.kind == 'choice' else 'a number'}.")
-    return int(number) if task.kind == "choice" else number
+    if isinstance(example, ChoiceExample):
+        if number not in range(len(example.choices)):
+            raise UserError(f"{given.where} has {value!r}: expected the number of a choice, 0 to {len(example.choices) - 1}.")
+        return int(number)
+    if not abs(number) <= _LARGEST:
+        raise UserError(f"{given.where} has {value!r}: expected a number.")
+    return number
 
 
 def _with_checked_values(task: TaskConfig, path: Path, prediction: Prediction) -> Prediction:
     """A prediction that says itself what is right, both in the form that metrics take. Raises UserError."""
-    where = f"{path}: {prediction.id!r}"
+    where = _checked_extras(path, prediction)
     said: Any = prediction.prediction
     right: Any = prediction.gold
     wrong = UserError(f"{where} has the prediction {said!r} and the right answer {right!r}: both must be given, in the same form.")
-    if prediction.answer is not None and not isinstance(prediction.answer, str):
-        raise UserError(f"{where} has the answer {prediction.answer!r}: expected a text.")
-    if prediction.scores is not None and not _are_numbers(prediction.scores):
-        raise UserError(f"{where} has the scores {prediction.scores!r}: expected numbers.")
     if task.kind == "span":
         if not (said is None or isinstance(said, str)) or not _are_texts(right):
             raise wrong
     elif task.kind == "tagging":
         if not _are_texts(said) or not _are_texts(right) or len(said) != len(right):
             raise wrong
+        right, said = (_tags(task, tags, [where] * len(tags), task.labels) for tags in (right, said))
+        return replace(prediction, prediction=said, gold=right)
     elif task.kind == "classification":
         if not all(isinstance(value, str | int) for value in (said, right)):
             raise wrong
@@ -241,6 +246,17 @@ def _with_checked_values(task: TaskConfig, path: Path, prediction: Prediction) -
     ):
         raise wrong
     return prediction
+
+
+def _checked_extras(path: Path, prediction: Prediction) -> str:
+    """Where a prediction of ours stands, for messages. Raises UserError where its scores or its answer cannot be such."""
+    where = f"{path}: {prediction.id!r}"
+    answer: Any = prediction.answer
+    if answer is not None and not isinstance(answer, str):
+        raise UserError(f"{where} has the answer {answer!r}: expected a text.")
+    if prediction.scores is not None and not _are_numbers(prediction.scores):
+        raise UserError(f"{where} has the scores {prediction.scores!r}: expected a list of numbers.")
+    return where
 
 
 def _are_texts(value: Any) -> bool:
@@ -262,10 +278,11 @@ def _checked_tags(task: TaskConfig, given: Given, value: Any, labels: list[str],
 
 
 def _tags(task: TaskConfig, tags: list[str], places: Sequence[str], labels: Sequence[str]) -> list[str]:
-    """Predicted tags as the task's own are read: entities each beginning with B-."""
+    """Tags as the task's own are read: the first where a word has several, and entities each beginning with B-."""
+    tags = first_tags(task, tags)
     for tag, where in zip(tags, places, strict=True):
         if task.scheme != "none" and not is_entity_tag(tag):
-            raise UserError(f"{where} predicts {tag!r}: expected O, B-… or I-….")
+            raise UserError(f"{where} has the tag {tag!r}: expected O, B-… or I-….")
         if task.scheme == "none" and labels and tag not in labels:
             raise _unknown(where, "tag", tag, labels)
     return tags if task.scheme == "none" else as_bio(tags)
@@ -313,10 +330,9 @@ def _with_gold_column(task: TaskConfig, table: Table) -> list[Prediction]:
 
 def _labels_in(task: TaskConfig, predictions: Sequence[Prediction]) -> list[str]:
     if task.kind == "classification":
-        return sorted({str(value) for prediction in predictions for value in (prediction.gold, prediction.prediction)})
+        return in_order(task, {str(value) for prediction in predictions for value in (prediction.gold, prediction.prediction)})
     if task.kind == "tagging":
-        used = {str(tag) for prediction in predictions for tag in (*prediction.gold, *_as_list(prediction.prediction))}
-        return sorted(used, key=lambda tag: (tag != "O", tag))
+        return in_order(task, {str(tag) for prediction in predictions for tag in (*prediction.gold, *_as_list(prediction.prediction))})
     return []
 
 

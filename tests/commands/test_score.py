@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,18 @@ class TestWords:
             assert (code, err) == (0, "")
             assert found == pytest.approx(expected)
 
+    def test_of_several_tags_the_first_counts_on_both_sides(self, call: Call) -> None:
+        """WNUT 2017 has words with two, where its annotators disagree."""
+        rows = [("Apple", "B-corporation,B-product", "B-corporation"), ("Ann", "B-person", "B-person,B-group"), ("ran", "O", "O")]
+        alone = call("wnut17", write("both.txt", *columns([rows])))[1]
+        assert (alone["f1"], alone["accuracy"]) == (1.0, 1.0)
+        data = write("emerging.dev.conll", *columns([[row[:2] for row in rows]], "\t"))
+        assert call("wnut17", "both.txt", data)[1] == alone
+
+    def test_sentences_have_no_ids(self, call: Call) -> None:
+        data = write("eng.testa", *columns([list(words) for words in SENTENCES]))
+        assert "columns of words do not have" in call("conll2003", write("said.txt", "EU O"), data, "partial=true")[2]
+
     @pytest.mark.parametrize(
         ("lines", "said"),
         [
@@ -148,7 +161,7 @@ class TestWords:
             ),
             (["EU O", "rejects O", "", "Peter O"], "said.txt:4: the sentence has 1 word, but 2 in the data"),
             (["EU O", "rejects O"], "said.txt holds a different number of sentences (1) than the data (2)"),
-            (["EU O", "rejects X", "", "Peter O", "Blackburn O"], "said.txt:2 predicts 'X': expected O, B-… or I-…"),
+            (["EU O", "rejects X", "", "Peter O", "Blackburn O"], "said.txt:2 has the tag 'X': expected O, B-… or I-…"),
         ],
         ids=["word", "words", "sentences", "tag"],
     )
@@ -171,6 +184,17 @@ class TestOurOwn:
     def test_the_data_counts_where_it_is_given(self, call: Call) -> None:
         write_predictions(Path("predictions.jsonl"), [Prediction(p.id, p.prediction, "0") for p in self.PREDICTIONS])
         assert call("mrpc", "predictions.jsonl", write_mrpc())[1]["accuracy"] == 0.75
+
+    @pytest.mark.parametrize(
+        ("classes", "second"), [(("-1", "1"), "1"), (("9", "10"), "10"), (("-2", "-10"), "-2"), (("no", "yes"), "yes")]
+    )
+    def test_of_two_classes_f1_is_that_of_the_second_here_and_in_the_run(self, call: Call, classes: tuple[str, str], second: str) -> None:
+        first = next(label for label in classes if label != second)
+        rows = [(first, second), (second, second), (second, second), (first, first)]  # right, predicted
+        write_predictions(Path("predictions.jsonl"), [Prediction(str(n), said, gold) for n, (gold, said) in enumerate(rows)])
+        data = write("d.csv", "text,label", *(f"x,{gold}" for gold, _ in rows))
+        for words in ([], [data, "task.columns.text=text", "task.columns.label=label"]):
+            assert call("classification", "predictions.jsonl", *words)[1]["f1"] == pytest.approx(0.8)  # of the other it is 2/3
 
     def test_a_probe_and_a_task_of_unnamed_classes(self, call: Call) -> None:
         write_predictions(Path("predictions.jsonl"), self.PREDICTIONS)
@@ -213,6 +237,39 @@ class TestMistakes:
         assert (code, out) == (2, "")
         assert said in err
         assert err.count("\n") == 1
+
+    @pytest.mark.parametrize(
+        ("changed", "said"),
+        [
+            ({"scores": ["x"]}, "has the scores ['x']: expected a list of numbers"),
+            ({"scores": 5}, "has the scores 5"),
+            ({"scores": {"k": 1}}, "has the scores {'k': 1}"),
+            ({"scores": [math.nan]}, "has the scores [nan]"),
+            ({"answer": 5}, "has the answer 5: expected a text"),
+        ],
+        ids=str,
+    )
+    def test_what_our_own_rows_have_beside_is_checked_with_the_data_and_without(
+        self, call: Call, changed: dict[str, Any], said: str
+    ) -> None:
+        row = {"id": "c", "prediction": "", "gold": [], "scores": [0.5], "answer": "cat"} | changed
+        write("p.jsonl", json.dumps(row))
+        for words in (["partial=true", write_squad(version="v2.0")], []):
+            code, out, err = call("squad20", "p.jsonl", *words)
+            assert (code, out) == (2, "")
+            assert said in err
+
+    @pytest.mark.parametrize("choice", ["7", "-3", "1e30", "0.5", "nan", "x"])
+    def test_a_choice_is_one_of_those_that_there_are(self, call: Call, choice: str) -> None:
+        data = write("d.jsonl", json.dumps({"q": "a", "c": ["b", "d"], "right": 1}))
+        columns = ["task.columns.text=q", "task.columns.choices=[c]", "task.columns.label=right", "task.format=jsonl"]
+        code, _, err = call("choice", write("p.tsv", "index\tprediction", f"0\t{choice}"), data, *columns)
+        assert code == 2
+        assert "expected the number of a choice, 0 to 1" in err
+
+    def test_tags_of_our_own_rows_are_checked(self, call: Call) -> None:
+        write_predictions(Path("p.jsonl"), [Prediction("0", ["PER", "O"], ["B-PER", "O"])])
+        assert "has the tag 'PER': expected O, B-… or I-…" in call("conll2003", "p.jsonl")[2]
 
     def test_help(self, call: Call) -> None:
         code, out, _ = call("--help")
