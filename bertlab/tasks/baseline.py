@@ -1,38 +1,66 @@
-"""What is right when nothing is read: one answer to every example, the most frequent one of the training split (or the mean number)."""
+"""What is right when nothing is read: one answer to every example, whichever is the best by a metric."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
+
+import numpy as np
 
 from bertlab.task_config import TaskConfig
-from bertlab.tasks.examples import ChoiceExample, Example, Prediction, TaggingExample, TextExample
+from bertlab.tasks.examples import Example, Prediction, TextExample
+from bertlab.tasks.metrics import ExampleScores, example_scores, metrics_of_scores
 
 
-def constant_predictions(
-    task: TaskConfig, training: Sequence[Example], labels: Sequence[str], of: Sequence[Prediction]
-) -> list[Prediction]:
-    """The examples that ``of`` predicts, with the constant answer in place of each prediction.
+def constant_metrics(
+    task: TaskConfig, training: Iterable[Example], labels: Sequence[str], predictions: Sequence[Prediction]
+) -> dict[str, float]:
+    """Every metric of the task as high as one answer to all examples can make it.
 
-    It is the most frequent class, choice or tag of ``training``, its mean number, or, of a span, that there is no answer.
+    The answer is chosen for each metric by itself, and among those that are right of some example: the most frequent class does not have
+    the highest F1, and the most frequent one in training need not be that of other examples. A number is the mean of the training
+    examples', and of a span the answer is that there is none.
+
+    Args:
+        task: what is predicted.
+        training: the examples that are trained on.
+        labels: classes or tags by index.
+        predictions: of the examples that are judged; only what is right of them is taken.
+
+    Raises:
+        UserError: it is not known of an example what is right.
     """
+    best: dict[str, float] = {}
+    for scores in _constant_scores(task, training, labels, predictions):
+        for name, value in metrics_of_scores(task, scores, labels).items():
+            best[name] = max(value, best.get(name, value))
+    if task.no_answer:  # a threshold makes no difference where there is no other answer
+        best |= {f"best_{name}": best[name] for name in ("exact", "f1")}
+    return best
+
+
+def _constant_scores(
+    task: TaskConfig, training: Iterable[Example], labels: Sequence[str], predictions: Sequence[Prediction]
+) -> Iterator[ExampleScores]:
+    if task.kind in ("classification", "choice"):
+        scores = example_scores(task, [replace(each, prediction=each.gold) for each in predictions], labels)
+        for answer in np.unique(scores["gold"]):
+            yield scores | {"predicted": np.full_like(scores["gold"], answer)}
+        return
+    for answer in _answers(task, training, predictions):
+        yield example_scores(task, [_with(answer, each, task.kind) for each in predictions], labels)
+
+
+def _answers(task: TaskConfig, training: Iterable[Example], predictions: Iterable[Prediction]) -> list[Any]:
     if task.kind == "span":
-        return [replace(prediction, prediction="", scores=None, answer=None) for prediction in of]
+        return [""]
     if task.kind == "tagging":
-        tags = (tag for example in training if isinstance(example, TaggingExample) for tag in example.tags or ())
-        tag = labels[_most_frequent(tags)]
-        return [replace(each, prediction=[tag] * len(each.prediction), scores=None) for each in of if isinstance(each.prediction, list)]
-    known = [example.label for example in training if isinstance(example, TextExample | ChoiceExample) and example.label is not None]
-    if task.kind == "regression":
-        mean = sum(known) / len(known)
-        return [replace(prediction, prediction=mean, scores=None) for prediction in of]
-    index = _most_frequent(int(label) for label in known)
-    answer = labels[index] if task.kind == "classification" else index
-    return [replace(prediction, prediction=answer, scores=None) for prediction in of]
+        return sorted({tag for each in predictions for tag in each.gold})
+    known = [example.label for example in training if isinstance(example, TextExample) and example.label is not None]
+    return [sum(known) / len(known)]
 
 
-def _most_frequent(values: Iterable[int]) -> int:
-    """Of equally frequent ones the smallest."""
-    counts = Counter(values)
-    return min(counts, key=lambda value: (-counts[value], value))
+def _with(answer: Any, prediction: Prediction, kind: str) -> Prediction:
+    given = [answer] * len(prediction.gold) if kind == "tagging" else answer
+    return replace(prediction, prediction=given, scores=None, answer=None)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from bertlab.tasks.baseline import constant_predictions
-from bertlab.tasks.metrics import metrics_of, nothing_learned
+from bertlab.tasks.baseline import constant_metrics
+from bertlab.tasks.metrics import nothing_learned
 from bertlab.tasks.predictions import evaluated_fingerprint
 from bertlab.training.devices import examples_at_once
 from bertlab.training.predicting import Judged, figures
@@ -64,9 +64,9 @@ def make_result(
 
 
 def _baseline(ingredients: Ingredients, judged: Judged) -> dict[str, float]:
-    """The metrics of giving every example the most frequent answer of the training examples (or their mean)."""
+    """The metrics of giving every example the same answer."""
     task, data = ingredients.config.task, ingredients.task.data
-    return metrics_of(task, constant_predictions(task, data.splits["train"], data.labels, judged.predictions), data.labels)
+    return constant_metrics(task, data.splits["train"], data.labels, judged.predictions)
 
 
 def _recipe(config: FinetuneConfig, bookkeeping: FinetuneBookkeeping) -> dict[str, Any]:

@@ -1,41 +1,76 @@
+"""One answer to every example, against scikit-learn's dummies and against trying every answer."""
+
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
-from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import f1_score
 
 from bertlab.task_config import TaskConfig
-from bertlab.tasks.baseline import constant_predictions
-from bertlab.tasks.examples import Answer, ChoiceExample, Prediction, SpanExample, TaggingExample, TextExample
+from bertlab.tasks.baseline import constant_metrics
+from bertlab.tasks.examples import Prediction, TextExample
+from bertlab.tasks.metric_names import known_metrics
+from bertlab.tasks.metrics import metrics_of
+
+LABELS = ["a", "b"]
 
 
 def predicted(golds: list[object]) -> list[Prediction]:
+    """Of examples with these right answers; what is predicted must not matter."""
     return [Prediction(str(number), "anything", gold, [0.5]) for number, gold in enumerate(golds)]
 
 
-def test_the_most_frequent_class_as_in_scikit_learn() -> None:
-    draw = random.Random(0)
-    labels = ["a", "b", "c"]
-    training = [TextExample(str(n), "x", label=draw.choices(range(3), [3, 5, 2])[0]) for n in range(50)]
-    dummy = DummyClassifier(strategy="most_frequent").fit([[0]] * 50, [labels[int(each.label or 0)] for each in training])
-    found = constant_predictions(TaskConfig(kind="classification"), training, labels, predicted(["a", "b", "c"]))
-    assert [each.prediction for each in found] == list(dummy.predict([[0]] * 3))
-    assert [each.gold for each in found] == ["a", "b", "c"]
+def best_of(task: TaskConfig, labels: list[str], answers: list[object], predictions: list[Prediction]) -> dict[str, float]:
+    """By trying: every answer for every metric."""
+    tried = [metrics_of(task, [replace(each, prediction=answer) for each in predictions], labels) for answer in answers]
+    return {name: max(each[name] for each in tried) for name in tried[0]}
 
 
-def test_the_mean_number_as_in_scikit_learn() -> None:
-    training = [TextExample(str(n), "x", label=value) for n, value in enumerate([1.0, 2.5, 4.0, 0.25])]
-    dummy = DummyRegressor(strategy="mean").fit([[0]] * 4, [each.label for each in training])
-    found = constant_predictions(TaskConfig(kind="regression"), training, [], predicted([1.0, 2.0]))
-    assert [each.prediction for each in found] == pytest.approx(list(dummy.predict([[0]] * 2)))
+def test_of_two_classes_each_metric_has_its_best_answer() -> None:
+    gold = random.Random(0).choices(LABELS, [7, 3], k=50)
+    dummy = DummyClassifier(strategy="most_frequent").fit([[0]] * 50, gold)
+    found = constant_metrics(TaskConfig(kind="classification"), [], LABELS, predicted(list(gold)))
+    assert found["accuracy"] == pytest.approx(dummy.score([[0]] * 50, gold))
+    assert found["f1"] == pytest.approx(f1_score(gold, ["b"] * 50, pos_label="b"))  # a, which is more frequent, has none
+    assert found["matthews"] == 0.0
 
 
-def test_choices_tags_and_spans() -> None:
-    choices = [ChoiceExample(str(n), "x", ("p", "q"), label) for n, label in enumerate([0, 1, 1])]
-    assert constant_predictions(TaskConfig(kind="choice"), choices, [], predicted([0]))[0].prediction == 1
-    sentences = [TaggingExample("0", ("u", "v", "w"), (1, 0, 0)), TaggingExample("1", ("u",), (1,)), TaggingExample("2", ("u",), (0,))]
-    given = [Prediction("0", ["B", "B"], ["O", "B"])]
-    assert constant_predictions(TaskConfig(kind="tagging"), sentences, ["O", "B"], given)[0].prediction == ["O", "O"]
-    questions = [SpanExample("0", "who", "she", (Answer("she", 0),))]
-    assert constant_predictions(TaskConfig(kind="span"), questions, [], predicted([["she"]]))[0].prediction == ""
+def test_the_most_frequent_class_is_that_of_the_judged_examples() -> None:
+    training = [TextExample(str(number), "x", label=0) for number in range(9)]
+    assert constant_metrics(TaskConfig(kind="classification"), training, LABELS, predicted(["b", "b", "a"]))["accuracy"] == pytest.approx(
+        2 / 3
+    )
+
+
+def test_more_classes_and_choices_as_by_trying() -> None:
+    draw, labels = random.Random(1), ["a", "b", "c", "never"]
+    task, golds = TaskConfig(kind="classification"), predicted(draw.choices(labels[:3], [3, 5, 2], k=40))
+    assert constant_metrics(task, [], labels, golds) == pytest.approx(best_of(task, labels, list(labels), golds))
+    task, golds = TaskConfig(kind="choice"), predicted(draw.choices(range(4), k=30))
+    assert constant_metrics(task, [], [], golds) == pytest.approx(best_of(task, [], [0, 1, 2, 3], golds))
+
+
+def test_tags() -> None:
+    task, labels = TaskConfig(kind="tagging", scheme="none"), ["O", "capital", "number"]
+    golds = predicted([["O", "capital", "O"], ["capital", "O"], ["number"]])
+    found = constant_metrics(task, [], labels, golds)
+    assert found["accuracy"] == pytest.approx(3 / 6)  # O
+    assert found["f1"] == pytest.approx(2 * 2 / (6 + 3))  # every word a capital: two of six are, and three words are anything
+
+
+def test_a_number_is_the_mean_of_training_and_says_nothing_of_the_order() -> None:
+    training = [TextExample(str(number), "x", label=value) for number, value in enumerate([1.0, 2.5, 4.0])]
+    assert constant_metrics(TaskConfig(kind="regression"), training, [], predicted([1.0, 2.0])) == {"pearson": 0.0, "spearman": 0.0}
+
+
+@pytest.mark.parametrize("no_answer", [False, True])
+def test_of_questions_every_metric_that_can_be_named_is_known(no_answer: bool) -> None:
+    task = TaskConfig(kind="span", no_answer=no_answer)
+    found = constant_metrics(task, [], [], predicted([["she"], [], []]) if no_answer else predicted([["she"], ["he"]]))
+    assert set(known_metrics(task)) <= set(found)
+    assert found["f1"] == pytest.approx(2 / 3 if no_answer else 0.0)
+    if no_answer:
+        assert (found["best_exact"], found["best_f1"]) == (found["exact"], found["f1"])
