@@ -33,8 +33,7 @@ def find_files(task: TaskConfig) -> dict[str, Path]:
         raise UserError(f"task={task.name} names no files: set task.files, as in 'task.files={{train: [train.tsv], dev: [dev.tsv]}}'.")
     for place in _places(root, [*task.folders, task.name]):
         found = {split: file for split, names in task.files.items() if (file := _first_file(place, names))}
-        # Files that are named in full are everywhere the same, and tell nothing about the place.
-        if any(not _is_absolute(name) and place.file(name) == found.get(split) for split, names in task.files.items() for name in names):
+        if any(place.is_told_by(name) and place.file(name) == found.get(split) for split, names in task.files.items() for name in names):
             return found
     if found := {split: file for split, names in task.files.items() if (file := _first_file(_Place(root), names))}:
         return found
@@ -86,9 +85,9 @@ class _Place:
         """Where a file of this name would be; a name with a folder in it has no prefix."""
         return self.folder / os.path.expanduser(name) if os.sep in name else self.folder / (self.prefix + name)
 
-
-def _is_absolute(name: str) -> bool:
-    return os.path.isabs(os.path.expanduser(name))
+    def is_told_by(self, name: str) -> bool:
+        """Whether a file of this name can only be in this place: one named in full, or in another folder, is found from several."""
+        return not os.path.isabs(os.path.expanduser(name)) and not (self.prefix and os.sep in name)
 
 
 def _places(root: Path, folders: Sequence[str]) -> Iterator[_Place]:

@@ -47,6 +47,20 @@ def test_the_folder_of_the_task_comes_before_files_that_may_be_of_another(tmp_pa
     assert available_splits(task, PathsConfig()) == ["train"]
 
 
+@pytest.mark.parametrize("path", [".", "MNLI"])
+def test_a_file_beside_the_tasks_folder_does_not_tell_where_the_others_are(tmp_path: Path, path: str) -> None:
+    """GLUE's download has MNLI's diagnostic set in a folder of its own."""
+    header = ("index", "sentence1", "sentence2", "gold_label")
+    for file in ("MNLI/train.tsv", "MNLI/dev_matched.tsv", "diagnostic/diagnostic.tsv"):
+        write_rows(tmp_path / file, header, ("0", "a", "b", "neutral"))
+    found = find_files(configured("mnli", path=str(tmp_path / path)))
+    assert {split: file.resolve() for split, file in found.items()} == {
+        "train": tmp_path / "MNLI" / "train.tsv",
+        "dev": tmp_path / "MNLI" / "dev_matched.tsv",
+        "ax": tmp_path / "diagnostic" / "diagnostic.tsv",
+    }
+
+
 def test_the_corpus_of_mrpc_itself_is_read(tmp_path: Path) -> None:
     write_mrpc(tmp_path / "msr_paraphrase_train.txt")
     write_mrpc(tmp_path / "msr_paraphrase_test.txt", "0")

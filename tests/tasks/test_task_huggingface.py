@@ -52,6 +52,16 @@ def test_classes_by_number_where_the_tasks_labels_are_numbers(tmp_path: Path) ->
     assert (data.splits["train"], data.labels) == ([TextExample("0", "a", "b", 1)], ["0", "1"])
 
 
+def test_numbers_that_a_server_keeps_are_not_known(tmp_path: Path) -> None:
+    features = {"sentence1": TEXT, "sentence2": TEXT, "label": datasets.Value("float32")}
+    rows = {"sentence1": ["a", "b"], "sentence2": ["c", "d"]}
+    numbers = {"train": [-1.0, -1.0], "validation": [2.5, -1.0], "test": [-1.0, -1.0]}
+    folder = saved(tmp_path / "stsb", features, **{split: rows | {"label": labels} for split, labels in numbers.items()})
+    data = load(from_hub("stsb", folder), "train", "dev", "test")
+    found = {split: [example.label for example in examples if isinstance(example, TextExample)] for split, examples in data.splits.items()}
+    assert found == {"train": [-1.0, -1.0], "dev": [2.5, -1.0], "test": [None, None]}
+
+
 def test_an_example_has_one_fingerprint_from_the_hub_and_from_a_file(tmp_path: Path) -> None:
     features = {"sentence": TEXT, "label": datasets.ClassLabel(names=["negative", "positive"])}
     hub = load(from_hub("sst2", saved(tmp_path / "hub", features, train={"sentence": ["good "], "label": [1]})), "train")

@@ -1,8 +1,9 @@
 """Truecasing as tagging (Lita et al. 2003): how was each word written that is given in small letters?
 
-A sentence's first word has its capital by position and not by what it is, so it is not among the words to tag: it is what stands before
-them. For the same reason sentences are not used in which something begins anew (after a quotation mark, a colon, a full stop), nor
-headings, where most words have capitals, nor sentences without any capital after the first word.
+A sentence's first word has its capital by position and not by what it is, so it is not among the words to tag; the model sees it only with
+``task.document_context=true``, as what stands before them. For the same reason sentences are not used in which something begins anew
+(after a quotation mark, a colon, a full stop), nor headings, where most words have capitals, nor sentences without any capital after the
+first word.
 """
 
 from __future__ import annotations
