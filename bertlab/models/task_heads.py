@@ -158,5 +158,7 @@ class TaskHead(nn.Module):
             states = states.index_select(0, words)
         if self.kind != "span":
             states = drop(states, self.dropout, self.training)
-        logits = at_least_fp32(self.classifier(states))
+        states = at_least_fp32(states)  # logits of few bits tie, which the order of numbers and of spans would decide by chance
+        with torch.autocast(states.device.type, enabled=False):
+            logits: Tensor = self.classifier(states)
         return logits.view(-1) if self.kind in ("regression", "choice") else logits

@@ -55,6 +55,16 @@ def loss_of(model: TaskModel, batch: TaskBatch) -> float:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_logits_have_all_their_bits_under_bf16(kind: str) -> None:
+    """Rounded to bf16, numbers tie that are not alike, and spans and thresholds are chosen among ties."""
+    model = task_model(toy_model(), kind).eval()
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16):
+        logits = model.outputs(toy_task_batch(kind, LENGTHS)).logits
+    assert logits.dtype == torch.float32
+    assert not torch.equal(logits, logits.bfloat16().float())
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("objective", "backbone"),
     [(o, b) for o, b in itertools.product(("mlm_nsp", "mlm", "ltr", "rtl"), BACKBONES) if b[1] == "auto" or o in ("ltr", "rtl")],
