@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,6 +14,7 @@ from bertlab.finetune_config import FinetuneConfig
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
 from bertlab.models.freezing import reinitialise, set_trained
+from bertlab.models.initialisation import initialise
 from bertlab.models.task_model import TaskModel
 
 if TYPE_CHECKING:
@@ -31,14 +33,17 @@ def architecture_of(config: FinetuneConfig, pretrained: Architecture) -> Archite
 def build_task_model(config: FinetuneConfig, pretrained: Pretrained, labels: Sequence[str]) -> TaskModel:
     """The model that is trained: on the CPU, everything that will ever be trained being so.
 
-    What is fresh (the head, layers that start anew, under ``weights=random`` all) follows from the seed; the head is the same whether or
-    not the weights below it are pre-trained.
+    What is fresh (the head, a pooler that nobody has trained, layers that start anew, under ``weights=random`` all) follows from the
+    seed; the head is the same whether or not the weights below it are pre-trained.
     """
     bert = _bert(config, pretrained)
     _seed(config, "layers that start anew")
     reinitialise(bert, config.tuning.reinit_layers)
     _seed(config, "head")
     model = TaskModel(bert, config.task.kind, len(labels), config.head, config.features)
+    if model.head.takes_pretrained_pooler and bert.pooler is not None and "pooler" in pretrained.fresh:  # a task has trained none
+        _seed(config, "pooler")
+        bert.pooler.apply(partial(initialise, deviation=bert.architecture.initializer_range))
     set_trained(model, config.tuning, 1.0)
     if config.trainer.checkpoint_activations:
         bert.checkpoint_activations()

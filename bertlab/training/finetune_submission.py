@@ -45,7 +45,13 @@ def submit(ingredients: Ingredients, run: RunFolder) -> None:
     finetuned = load_finetuned(run)
     model = finetuned.model.to("cuda" if device_kind == "gpu" else "cpu")
     for name in wanted:
-        data = read_task(config, [name]).data
+        read = read_task(config, [name])
+        if read.left_out:  # the server takes whole files only
+            lost = ", ".join(f"{count:,} ({why})" for why, count in read.left_out.items())
+            raise UserError(
+                f"submission: examples of {name} are left out, {lost}: mend its file, and the same command writes the submission."
+            )
+        data = read.data
         split = Split(name, data.splits[name], inputs_of(config, data, name, finetuned.vocabulary))
         judged = judge_with_progress(config, ingredients.task.data.labels, model, split, Ranks(0, 1), finetuned.threshold, shown=True)
         assert judged is not None

@@ -189,6 +189,28 @@ def test_a_submission_is_written_when_asked_for_and_trains_nothing_anew(
     assert list(folder.parent.iterdir()) == [folder]  # said before anything trains
 
 
+def test_a_submission_that_lacks_examples_is_not_written(tmp_path: Path, checkpoint: Path) -> None:
+    task = write_task(tmp_path / "task", "classification")
+    task.leave_out = ["unclear"]
+    rows = [{"text": "the day was fine", "label": label} for label in ("good", "unclear", "good")]
+    (tmp_path / "task" / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    config = make_finetuning(tmp_path, task, checkpoint, submission=True, **{"tuning.epochs": 0.2})
+    with pytest.raises(UserError, match=r"submission: examples of test are left out, 1 .*unclear.*: mend its file"):
+        finetune(config)
+    (folder,) = (tmp_path / "runs").glob("finetune-*")
+    assert (folder / "result.json").is_file()  # the training is not lost
+    assert not list(folder.glob("submission/*"))
+
+
+def test_a_single_best_answer_judges_questions_by_their_best_threshold(
+    tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path
+) -> None:
+    task = dataclasses.replace(tasks["span"], no_answer=True, metrics=["best_f1", "f1"])
+    result = result_of(RunFolder(finetune(make_finetuning(tmp_path, task, checkpoint, **{"tuning.epochs": 0.2}))))
+    assert result["metric"] == "best_f1"
+    assert result["baseline"]["dev"]["best_f1"] == result["baseline"]["dev"]["f1"]
+
+
 CHOICES: dict[str, tuple[str, dict[str, object], dict[str, object]]] = {
     "the paper's": ("classification", {}, {}),
     "gradual, by layer, micro-batches": (
@@ -321,6 +343,17 @@ class TestModel:
         assert heads
         assert all(torch.equal(pretrained[key], random[key]) for key in heads)
         assert not all(torch.equal(random[key], other[key]) for key in heads)
+
+    def test_a_pooler_that_nobody_has_trained_is_new_by_seed(self, tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
+        tagger = finetune(make_finetuning(tmp_path, tasks["tagging"], checkpoint, **{"tuning.epochs": 0.2}))
+
+        def pooler(seed: int, source: Path) -> torch.Tensor:
+            ingredients = prepare_ingredients(make_finetuning(tmp_path, tasks["classification"], source, seed=seed))
+            return build_task_model(ingredients.config, ingredients.pretrained, ["bad", "good"]).state_dict()["bert.pooler.dense.weight"]
+
+        assert torch.equal(pooler(1, tagger), pooler(1, tagger))
+        assert not torch.equal(pooler(1, tagger), pooler(2, tagger))
+        assert torch.equal(pooler(1, checkpoint), pooler(2, checkpoint))  # pre-training has trained this one
 
     def test_dropout_replaces_that_of_the_pre_training(self, tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
         config = make_finetuning(tmp_path, tasks["classification"], checkpoint, dropout=0.25, attention_dropout=0.0)
