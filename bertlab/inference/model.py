@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from bertlab.models.task_checks import layers_of
 
 _TOKENS_AT_ONCE = 4096  # of a batch, unless one text alone has more
 MASK = "[MASK]"
+_LEAST_TEMPERATURE = 1e-3  # logits divided by less are too large for a softmax to tell from the likeliest word
 
 
 @dataclass(frozen=True)
@@ -86,11 +88,14 @@ class Model:
         """The probability that ``second`` follows ``first`` in a text.
 
         Raises:
-            UserError: the texts are too long, or the model was not trained to tell.
+            UserError: a text has no word, the texts are too long, or the model was not trained to tell.
         """
         self._needs("next-sentence head", "tells whether sentences follow one another")
         self._needs("pooler", "tells whether sentences follow one another")
-        batch = self._batch([(self._ids(first), self._ids(second))])
+        pair = self._ids(first), self._ids(second)
+        if not all(pair):
+            raise UserError(f"The {'second' if pair[0] else 'first'} text is empty: give two texts.")
+        batch = self._batch([pair])
         logits = self.bert.next_sentence_logits(self._hidden(batch), batch)
         return float(logits.softmax(-1)[0, 0])
 
@@ -114,9 +119,13 @@ class Model:
             seed: of the choices; None chooses otherwise every time.
 
         Raises:
-            UserError: the model does not read from left to right, or the prompt is too long.
+            UserError: the model does not read from left to right, the prompt is too long, or ``temperature`` or ``stop`` cannot be meant.
         """
         self._needs("language head", "writes texts")
+        if not (temperature == 0 or _LEAST_TEMPERATURE <= temperature < math.inf):
+            raise UserError(f"temperature={temperature}: give 0, for the likeliest word always, or {_LEAST_TEMPERATURE} or more.")
+        if stop == "":
+            raise UserError("stop is an empty text, which every text has in it: give what the text is to end with, or leave it out.")
         reader, generator = Reader(self.bert), torch.Generator()
         if seed is None:
             generator.seed()

@@ -90,10 +90,15 @@ class TestFill:
 class TestNextSentence:
     def test_the_probability_is_that_of_transformers(self, model: Model, exported: Path) -> None:
         theirs, tokenizer = BertForNextSentencePrediction.from_pretrained(exported).eval(), AutoTokenizer.from_pretrained(exported)
-        for first, second in (("he sat down.", "he was tired."), ("paris", "")):
+        for first, second in (("he sat down.", "he was tired."), ("paris", "he")):
             with torch.no_grad():
-                logits = theirs(**tokenizer(first, second or None, return_tensors="pt")).logits
+                logits = theirs(**tokenizer(first, second, return_tensors="pt")).logits
             assert abs(model.next_sentence(first, second) - float(logits.softmax(-1)[0, 0])) < 1e-5
+
+    @pytest.mark.parametrize(("first", "second", "which"), [("", "he", "first"), ("he", " ", "second"), ("", "", "first")])
+    def test_two_texts_are_needed(self, model: Model, first: str, second: str, which: str) -> None:
+        with pytest.raises(UserError, match=f"The {which} text is empty"):
+            model.next_sentence(first, second)
 
     def test_models_that_were_not_trained_to_tell(self, make_run: MakeRun) -> None:
         with pytest.raises(UserError, match="no trained next-sentence head"):
@@ -152,6 +157,17 @@ class TestGenerate:
         assert stopped[len("Once upon") :].count(stop) >= 1
         assert text.startswith(stopped)
         assert len(stopped) < len(text)
+
+    @pytest.mark.parametrize(
+        ("wrong", "said"), [({"temperature": -1.0}, "temperature=-1"), ({"temperature": 1e-320}, "0.001 or more"), ({"stop": ""}, "empty")]
+    )
+    def test_what_cannot_be_meant_is_refused(self, make_run: MakeRun, wrong: dict[str, Any], said: str) -> None:
+        with pytest.raises(UserError, match=said):
+            left_to_right(make_run).generate("Once", **wrong)
+
+    def test_the_least_temperature_takes_the_likeliest(self, make_run: MakeRun) -> None:
+        model = left_to_right(make_run)
+        assert model.generate("Once", max_tokens=9, temperature=1e-3) == model.generate("Once", max_tokens=9, temperature=0)
 
     def test_it_ends_where_the_positions_do(self, make_run: MakeRun) -> None:
         short, endless = left_to_right(make_run), left_to_right(make_run, name="lstm", backbone="bilstm", directions="forward")
