@@ -198,7 +198,7 @@ def _task_run(state: NodeState, column: Column, seeds: tuple[int | None, int | N
         remarks[f"{column.label}: {note}"] = None
     path = state.folder.predictions if split == result["split"] else state.folder.predictions_of(split)
     try:
-        sums, degenerate = _of_predictions(state.folder, path, metric, value, result.get("baseline", {}).get(split, {}).get(metric))
+        sums, degenerate = _of_predictions(state.folder, path, metric, value)
         run = Run(*seeds, value, degenerate is not None, sums)
     except (OSError, ValueError, KeyError, TypeError, UserError) as error:
         remarks[f"The predictions of {_name(state)} cannot be used ({error})."] = None
@@ -207,15 +207,17 @@ def _task_run(state: NodeState, column: Column, seeds: tuple[int | None, int | N
     return CellRun(state.node.key, DONE, *seeds, value, degenerate, run=run, quantity=quantity)
 
 
-def _of_predictions(folder: RunFolder, path: Path, metric: str, value: float, baseline: float | None) -> tuple[ExampleSums, str | None]:
+def _of_predictions(folder: RunFolder, path: Path, metric: str, value: float) -> tuple[ExampleSums, str | None]:
     """What each example adds to the metric, and why the run has learned nothing by it, if it has not."""
+    from bertlab.tasks.baseline import constant_metrics
     from bertlab.tasks.metrics import nothing_learned
     from bertlab.tasks.predictions import read_predictions
 
     described = json.loads(folder.task.read_text(encoding="utf-8"))
     task, predictions = from_plain(TaskConfig, described["task"]), read_predictions(path)
-    sums = example_sums(task, metric, predictions, list(described["labels"]))
-    return sums, nothing_learned(task, predictions, metric, value, baseline)
+    labels = list(described["labels"])
+    baseline = constant_metrics(task, predictions, labels)[metric]
+    return example_sums(task, metric, predictions, labels), nothing_learned(task, predictions, metric, value, baseline)
 
 
 def _held_out_run(state: NodeState, column: Column, seeds: tuple[int | None, int | None]) -> CellRun:

@@ -91,14 +91,14 @@ def degeneracy(task: TaskConfig, predictions: Sequence[Prediction]) -> str | Non
     return f"all {count:,} predictions are {next(iter(used))!r}" + (" (no answer)" if used == {""} else "")
 
 
-def nothing_learned(task: TaskConfig, predictions: Sequence[Prediction], metric: str, value: float, baseline: float | None) -> str | None:
+def nothing_learned(task: TaskConfig, predictions: Sequence[Prediction], metric: str, value: float, baseline: float) -> str | None:
     """Why a run has failed although it came to its end, in a few words; None where it has not.
 
-    ``baseline``: the ``metric`` of one answer to every example; None where it is not known.
+    ``baseline``: the ``metric`` of one answer to every example.
     """
     if reason := degeneracy(task, predictions):
         return reason
-    if baseline is not None and value <= baseline:
+    if value <= baseline:
         return f"{metric} {value:.4f} is no better than that of one answer to every example, {baseline:.4f}"
     return None
 

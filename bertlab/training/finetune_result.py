@@ -65,8 +65,7 @@ def make_result(
 
 def _baseline(ingredients: Ingredients, judged: Judged) -> dict[str, float]:
     """The metrics of giving every example the same answer."""
-    task, data = ingredients.config.task, ingredients.task.data
-    return constant_metrics(task, data.splits["train"], data.labels, judged.predictions)
+    return constant_metrics(ingredients.config.task, judged.predictions, ingredients.task.data.labels)
 
 
 def _recipe(config: FinetuneConfig, bookkeeping: FinetuneBookkeeping) -> dict[str, Any]:

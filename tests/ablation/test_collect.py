@@ -190,6 +190,7 @@ def test_verdicts_on_pairs_compare_whatever_is_masked_and_not_over_other_numbers
 def test_failed_running_missing_and_degenerate_runs_are_called_so(tmp_path: Path) -> None:
     table = FakeTable(tmp_path)
     table.manifest()
+    table.skills["ltr", "mrpc"] = 0.75  # more than the 0.6 of one answer to everything
     table.collapses.add("f-ltr-mrpc-2")
     manifest = table.write(leave=["f-bert-mnli-2", "f-bert-mnli-3"], fail=["f-no_nsp-mnli-1"])
     lock = NodeLock(tmp_path, "f-bert-mnli-3")
@@ -212,7 +213,8 @@ def test_what_was_learned_is_told_by_the_columns_own_split_and_metric(tmp_path: 
     table = FakeTable(tmp_path)
     table.columns["f1"] = replace(table.columns["mnli"], name="f1", label="F1", metric="f1")
     table.columns["other"] = replace(table.columns["mnli"], name="other", label="Other", split="other")
-    table.skills |= {(row, name): 0.7 for row in table.rows for name in ("f1", "other")}
+    # Of 0.6 of one class, one answer to everything has an accuracy of 0.6 and an F1 of 0.75: more than an accuracy of 0.66 gives.
+    table.skills |= {(row, name): skill for row in table.rows for name, skill in (("f1", 0.66), ("other", 0.75))}
     manifest = table.write()
     for name in ("f1", "other"):
         folder = tmp_path / f"finetune-fake-f-bert-{name}-1"
@@ -220,12 +222,10 @@ def test_what_was_learned_is_told_by_the_columns_own_split_and_metric(tmp_path: 
         result["metrics"]["other"] = result["metrics"]["dev"]
         # By accuracy on dev it has failed in one case, and not in the other.
         result["degenerate"] = "accuracy is no better" if name == "other" else None
-        result["baseline"] = {"dev": {"accuracy": 0.1, "f1": 0.99}, "other": {"accuracy": 0.1}}
         (folder / "result.json").write_text(json.dumps(result))
         shutil.copy(folder / "predictions.jsonl", folder / "predictions.other.jsonl")
     cells = collect(manifest, tmp_path).cells
-    assert "f1 " in str(cells["bert", "f1", None][0].degenerate)
-    assert "0.9900" in str(cells["bert", "f1", None][0].degenerate)
+    assert str(cells["bert", "f1", None][0].degenerate).startswith("f1 0.")
     assert cells["bert", "other", None][0].degenerate is None
 
 

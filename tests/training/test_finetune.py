@@ -59,7 +59,7 @@ def test_a_task_is_learnt_and_everything_about_it_is_told(tmp_path: Path, tasks:
     assert result["value"] == result["metrics"]["dev"]["accuracy"] == pytest.approx(np.mean(right))
     assert result["value"] > 0.9
     golds = Counter(prediction.gold for prediction in predictions)
-    assert result["baseline"]["dev"]["accuracy"] == pytest.approx(golds["good"] / len(predictions))  # the more frequent one in training
+    assert result["baseline"]["dev"]["accuracy"] == pytest.approx(golds["good"] / len(predictions))  # the more frequent one
     assert result["degenerate"] is None
     assert (result["task"], result["split"], result["metric"], result["seed"]) == ("toy_classification", "dev", "accuracy", 1)
     assert result["pretrained"]["name"] == "toy"
