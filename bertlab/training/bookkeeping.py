@@ -90,6 +90,13 @@ class Bookkeeping(lightning.Callback, ABC):
     def flops(self, batch: Any) -> float | None:
         """Of a step, with the backward pass; None where they are not counted."""
 
+    def taken(self, sums: Mapping[str, float]) -> None:
+        """The sums since the row before, over all ranks, go into a row."""
+
+    def illness(self, module: Any, share: float) -> str | None:
+        """As ``complaint``, but after every step, whether it has a row or not; ``share`` of the budget is used."""
+        return None
+
     def more_state(self) -> State:
         """What else a saved state holds."""
         return {}
@@ -152,6 +159,8 @@ class Bookkeeping(lightning.Callback, ABC):
         now = time.perf_counter()
         seconds, save, signum = self.ranks.agree(now - self._mark, self._save_is_due(batch.step + 1), self.stop.signum)
         before, share = self._count(pl_module, batch, seconds)
+        if complaint := self.illness(pl_module, share):
+            raise RunFailed(complaint)
         if self.finished or self.step % self.around.trainer.log_every == 0:
             self._log(pl_module, batch, share)
         aside = time.perf_counter()
@@ -176,6 +185,7 @@ class Bookkeeping(lightning.Callback, ABC):
 
     def _log(self, module: TrainingModule, batch: Step, share: float) -> None:
         sums = module.sums.take(self.ranks.world)
+        self.taken(sums)
         row: Row = {"step": self.step, "split": "train", **self.training_figures(batch, sums)}
         row |= {"lr": module.rate, "gradient_norm": sums["gradient_norm"] / max(1.0, sums["updates"])}
         if complaint := self.complaint(row):

@@ -13,7 +13,7 @@ from bertlab.data.schedule import TrainingPlan
 from bertlab.run_files.states import State
 from bertlab.training.bookkeeping import Bookkeeping, Surroundings
 from bertlab.training.evaluate import held_out_figures
-from bertlab.training.health import Health
+from bertlab.training.health import Health, not_finite
 from bertlab.training.loader import StageLoader
 from bertlab.training.metrics import Row, losses
 from bertlab.training.module import PretrainModule
@@ -50,8 +50,20 @@ class PretrainBookkeeping(Bookkeeping):
         return {"positions": self.speed.total.positions, "length": batch.length, **losses(sums)}
 
     def complaint(self, row: Row) -> str | None:
-        """Numbers that are not finite, or a loss that stays far worse than knowing nothing."""
-        return self.health.complaint(row["loss"], row["language_loss"], row["gradient_norm"])
+        """Numbers that are not finite."""
+        return not_finite("loss", row["loss"]) or not_finite("gradient norm", row["gradient_norm"])
+
+    def taken(self, sums: Mapping[str, float]) -> None:
+        """What a row takes belongs to the stretch of updates that is judged next, too."""
+        self.health.add(sums["language_loss"], sums["predicted"])
+
+    def illness(self, module: PretrainModule, share: float) -> str | None:
+        """A loss that stays far worse than knowing nothing, judged at steps of its own: ``trainer.log_every`` decides nothing."""
+        if not self.health.is_due(self.step):
+            return None
+        since_the_row = dict(zip(module.sums.names, self.ranks.gather(module.sums.values).sum(0).tolist(), strict=True))
+        warming_up = share < module.schedule.warmup
+        return self.health.judge(since_the_row["language_loss"], since_the_row["predicted"], warming_up=warming_up)
 
     def flops(self, batch: StepBatch) -> float:
         """Of the model's mathematics for the real tokens."""
@@ -78,11 +90,11 @@ class PretrainBookkeeping(Bookkeeping):
         rest(module.model)
 
     def more_state(self) -> State:
-        """How long the loss has been bad, and where the stages of a budget of time began."""
+        """How the loss has been, and where the stages of a budget of time began."""
         # A worker may have begun the next stage ahead of the training.
         begun = {stage: first for stage, first in self.around.stages.begun.items() if first < self.step}
-        return {"bad_windows": self.health.bad_windows, "begun": begun}
+        return {"health": self.health.state(), "begun": begun}
 
     def restore_more(self, state: State) -> None:
         """The loader has taken the stages' beginnings already."""
-        self.health.bad_windows = state["bad_windows"]
+        self.health = Health(self.health.vocabulary, **state.get("health", {}))  # older states have none: it begins anew

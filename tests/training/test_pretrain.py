@@ -31,6 +31,7 @@ from bertlab.run_files.folder import RunFolder, find_checkpoint, find_run
 from bertlab.training import wandb_mirror
 from bertlab.training.bookkeeping import Bookkeeping
 from bertlab.training.evaluate import evaluate, load_model
+from bertlab.training.health import MARGIN, PATIENCE, STRETCH
 from bertlab.training.loader import StageLoader
 from bertlab.training.metrics import Row, read_rows
 from bertlab.training.pretrain import _build_model, prepare_ingredients, pretrain
@@ -119,10 +120,34 @@ def test_numbers_that_are_none_stop_the_run(make_config: MakeConfig) -> None:
         pretrain(config)
 
 
-def test_a_diverging_loss_stops_the_run(make_config: MakeConfig) -> None:
-    config = make_config(**{"optimizer.lr": 30.0, "optimizer.warmup": 0.0, "trainer.log_every": 1, "budget.steps": 60})
-    with pytest.raises(RunFailed, match="diverged"):
-        pretrain(config)
+def test_a_diverging_loss_stops_the_run_however_often_it_logs(
+    make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And whether it has been resumed in the meantime."""
+    reasons = set()
+    for log_every in (1, 20, 300):
+        runs = tmp_path / f"{log_every}"
+        changes = {"optimizer.lr": 30.0, "optimizer.warmup": 0.0, "budget.steps": 300, "validation.every": 300, "checkpointing.every": 60}
+        config = make_config(**changes, **{"trainer.log_every": log_every, "paths.runs": str(runs)})
+        with monkeypatch.context() as patch:
+            stop_at(130, Killed(), patch)  # between two of the updates after which the loss is judged, and between two rows
+            with pytest.raises(Killed):
+                pretrain(config)
+        with pytest.raises(RunFailed, match="diverged"):
+            pretrain(config)
+        (folder,) = map(RunFolder, runs.iterdir())
+        reasons.add(folder.failure_reason())
+    assert len(reasons) == 1
+    assert "at step 150," in reasons.pop()
+
+
+def test_a_loss_that_begins_high_and_falls_goes_on(make_config: MakeConfig) -> None:
+    """Large initial weights begin far above what guessing evenly gives; at this rate the loss is there for longer than any would stay."""
+    changes = {"model.initializer_range": 0.5, "model.hidden": 64, "objective.kind": "mlm", "optimizer.lr": 5e-5, "budget.steps": 200}
+    folder = RunFolder(pretrain(make_config(**changes, **{"trainer.log_every": 10, "validation.every": 200, "checkpointing.every": 100})))
+    losses = [row["language_loss"] for row in read_rows(folder.metrics) if row["split"] == "train"]
+    assert min(losses[: PATIENCE * STRETCH // 10]) > math.log(200) + MARGIN
+    assert losses[-1] < losses[0] - 1
 
 
 def test_a_budget_of_time_and_its_stages(make_config: MakeConfig) -> None:
