@@ -214,7 +214,7 @@ VERBS = {
         options=(
             ("DIR", "a folder with config.json, the weights and the tokenizer's files"),
             ("--to DIR2", "where to write it, instead of a folder of its name in paths.runs"),
-            _RUNS,
+            ("paths.runs (runs)", "the folder of runs, where it is written without --to"),
         ),
     ),
     "params": Verb(
@@ -263,7 +263,11 @@ VERBS = {
             ("launcher.KEY=VALUE", "what jobs ask for: partition, time, concurrency, …; finetune.launcher.time=60 for one kind of run"),
             ("--config-dir DIR", "look for choices in DIR too, and for scales of grids: DIR/_grid/mine.yaml"),
             ("tasks=DIR", "labelled tasks, a folder for each; probes stand in for missing ones"),
-            ("KEY=VALUE", "for every pre-training, as for bertlab pretrain; trainer, logger and paths also for every fine-tuning"),
+            (
+                "KEY=VALUE",
+                "for every pre-training, as for bertlab pretrain; trainer, logger and paths also for every fine-tuning, and what only "
+                "fine-tuning has (tuning.epochs=1) for every fine-tuning",
+            ),
             ("pretrain.KEY=VALUE", "for every pre-training"),
             ("finetune.KEY=VALUE", "for every fine-tuning, as for bertlab finetune"),
             ("paths.runs=DIR (runs)", "where the runs' folders go, and where finished ones are looked for"),
@@ -295,6 +299,7 @@ VERBS = {
         "Show what this machine has and what a run on it will use: Python and libraries, processors and GPUs, number formats, "
         "memory, where things are stored, Weights & Biases, SLURM. It changes nothing.",
         (("bertlab doctor", "the report"), ("bertlab doctor --json", "the same for a program to read")),
+        words="[--json]",
     ),
 }
 
@@ -323,7 +328,7 @@ _PRETRAIN_KEYS = {
     "budget.steps": "how long to train, in optimizer steps",
     "budget.tokens": "… in positions fed",
     "budget.minutes": "… in minutes; setting one of the three replaces the others",
-    "batch.sequences": "sequences per optimizer step, on all devices together",
+    "batch.sequences": "sequences of batch.length per optimizer step, on all devices together; a schedule takes more of shorter ones",
     "batch.length": "their length, unless the schedule of lengths sets it",
     "batch.micro": "sequences a device works on at once; more are accumulated",
     "optimizer.lr": "the highest learning rate",
@@ -376,7 +381,15 @@ _FINETUNE_KEYS = {
     "seed": "seed of everything random",
     "paths.runs": "where runs' folders go, and where a checkpoint's name is looked for",
 }
-_MAIN_KEYS = {"pretrain": _PRETRAIN_KEYS, "prepare": _PREPARE_KEYS, "finetune": _FINETUNE_KEYS}
+_EVALUATE_KEYS = {
+    "checkpoint": "a run, weights that it has kept, an exported or a Hugging Face folder",
+    "validation.sequences": "how many to measure on",
+    "validation.lengths": "their lengths, in turn",
+    "corpus.path": "other text: a file, a folder or a glob",
+    "corpus.held_out": "share of its documents that is measured on",
+    "paths.runs": "where a run's id is looked for",
+}
+_MAIN_KEYS = {"pretrain": _PRETRAIN_KEYS, "prepare": _PREPARE_KEYS, "finetune": _FINETUNE_KEYS, "evaluate": _EVALUATE_KEYS}
 
 
 def show_help(verb: str, arguments: Arguments) -> int:
@@ -413,27 +426,32 @@ def _help_lines(verb: str, folders: Sequence[Path], width: int) -> Iterator[str]
     yield from _table(_SCORE_WORDS if verb == "score" else [*_FLAGS, *([("--json", "print JSON")] if verb == "params" else [])], width)
     yield ""
     schema = schema_of(verb)
-    yield from _group_lines(schema, texts.groups, folders, width)
-    if verb != "score":
+    as_configured = verb == "evaluate"  # its defaults are the run's
+    yield from _group_lines(schema, texts.groups, folders, width, marked=not as_configured)
+    if as_configured:
+        yield "Whatever is not named stays as the run was configured; only corpus, validation, trainer and paths can be changed."
+        yield ""
+    elif verb != "score":
         together = "recipe sets rates, batches and epochs" if "recipe" in schema.sections else "scale sets sizes, lengths and budgets"
         yield f"* marks the default. A {together} together; the command overrides it."
         yield ""
     if keys := _MAIN_KEYS.get(verb):
-        yield "Main keys (and their defaults); --cfg job prints all of them"
-        yield from _table([(f"{key} ({_shown(value)})", keys[key]) for key, value in _defaults(schema, keys, folders)], width)
+        yield f"Main keys{'' if as_configured else ' (and their defaults)'}; --cfg job prints all of them"
+        values = {} if as_configured else dict(_defaults(schema, keys, folders))
+        yield from _table([(f"{key} ({_shown(values[key])})" if key in values else key, meaning) for key, meaning in keys.items()], width)
         yield ""
     yield f"Choices are files in {conf_folder()}"
 
 
-def _group_lines(schema: Schema[Any], wanted: Sequence[str], folders: Sequence[Path], width: int) -> Iterator[str]:
-    """Every group with its choices: the default one marked, each with its line of description."""
+def _group_lines(schema: Schema[Any], wanted: Sequence[str], folders: Sequence[Path], width: int, *, marked: bool) -> Iterator[str]:
+    """Every group with its choices, each with its line of description; the default ones ``marked``."""
     defaults = default_choices(folders, schema.name)
     for group, found in _in_order(choices(folders), (*schema.required, *defaults)).items():
         if "/" in group or (wanted and group not in wanted) or not belongs(group, schema):
             continue
         yield f"{group}="
         yield from _table(
-            [(f"{name}{' *' if name == defaults.get(group) else ''}", description(file)) for name, file in found.items()], width
+            [(f"{name}{' *' if marked and name == defaults.get(group) else ''}", description(file)) for name, file in found.items()], width
         )
         yield ""
 

@@ -29,7 +29,7 @@ def open_dataset(key: str, name: str, subset: str | None, split: str | None = No
     try:
         import datasets
     except ImportError as error:
-        raise UserError(f"{key}={name} needs the datasets library: pip install bertlab[huggingface]") from error
+        raise UserError(f"{key}={name} needs the datasets library: pip install 'bertlab[huggingface]'") from error
     path = os.path.expanduser(name)
     saved = any(os.path.exists(os.path.join(path, file)) for file in ("state.json", "dataset_dict.json"))
     offline = not os.path.exists(path) and not _hub_answers()

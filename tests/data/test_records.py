@@ -194,5 +194,5 @@ def test_without_the_extra_the_command_that_installs_it_is_named(monkeypatch: py
 
     monkeypatch.setattr(builtins, "__import__", without_datasets)
     huggingface._open.cache_clear()
-    with pytest.raises(UserError, match=r"pip install bertlab\[huggingface\]"):
+    with pytest.raises(UserError, match=r"pip install 'bertlab\[huggingface\]'"):
         read_file("huggingface", "some/set")

@@ -122,7 +122,7 @@ class TestMistakes:
             return real(name, *rest)
 
         monkeypatch.setattr(builtins, "__import__", without)
-        with pytest.raises(UserError, match=r"pip install bertlab\[huggingface\]"):
+        with pytest.raises(UserError, match=r"pip install 'bertlab\[huggingface\]'"):
             load(from_hub("mrpc", "nyu-mll/glue"), "train")
 
 
