@@ -38,6 +38,17 @@ class LanguageHead(nn.Module):
         """Cross-entropy summed over ``targets`` (P,) and divided by ``denominator``; how many are predicted right."""
         return linear_cross_entropy(self.transform(states), words, self.bias, targets, denominator)
 
+    def losses(self, parts: list[tuple[Tensor, Tensor]], words: Tensor, denominator: float) -> list[tuple[Tensor, Tensor]]:
+        """As ``loss``, of several ``parts``, each with states (P, W) and targets (P,) of its own, whose states are transformed together.
+
+        Batch normalisation then has one mean and variance for all of them in training, as it has in evaluation.
+        """
+        transformed = self.transform(torch.cat([states for states, _ in parts])).split([len(states) for states, _ in parts])
+        return [
+            linear_cross_entropy(states, words, self.bias, targets, denominator)
+            for states, (_, targets) in zip(transformed, parts, strict=True)
+        ]
+
 
 class Pooler(nn.Module):
     """A dense layer and tanh on the state that stands for a sequence."""

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from bertlab.data.batches import Batch
 from bertlab.models.bert import Bert
-from bertlab.objectives.mlm import language_outcome
+from bertlab.objectives.mlm import language_outcome, language_sums
 from bertlab.objectives.outcome import Outcome
 
 
@@ -27,13 +27,14 @@ def _pair_outcome(model: Bert, halves: tuple[Tensor, Tensor], step: int, words: 
     the language loss, so that it compares with that of one-directional models. The second predicts, from the other side, every token that
     the first has for input; where only ordinary words count, the very targets of the first, as a model of that direction alone would.
     """
-    outcome = language_outcome(model, halves[0], words, batch)
     denominator = max(1, batch.predicted_in_step)
     # State t + 1 of a backward model has read everything after token t and nothing else: it predicts token t. Of a forward one t - 1 does.
     if batch.ordinary_only:
         positions, targets = batch.predicted + 2 * step, batch.targets
     else:
         positions, targets = batch.predicted + step, batch.tokens.index_select(0, batch.predicted)
-    mean, correct = model.language_loss(halves[1], positions, targets, denominator, words)
-    sums = outcome.sums | {"opposite_loss": mean.detach() * denominator, "opposite_correct": correct}
-    return Outcome(outcome.loss + mean, sums)
+    parts = [(halves[0].index_select(0, batch.predicted), batch.targets), (halves[1].index_select(0, positions), targets)]
+    (mean, correct), (opposite_mean, opposite_correct) = model.language_head.losses(parts, words, denominator)
+    sums = language_sums(mean, correct, denominator, batch)
+    sums |= {"opposite_loss": opposite_mean.detach() * denominator, "opposite_correct": opposite_correct}
+    return Outcome(mean + opposite_mean, sums)

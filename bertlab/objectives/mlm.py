@@ -22,9 +22,13 @@ def language_outcome(model: Bert, hidden: Tensor, words: Tensor, batch: Batch) -
     """The loss of predicting ``batch.targets`` from the states (T, W) at ``batch.predicted``; ``words`` (V, H) came with them."""
     denominator = max(1, batch.predicted_in_step)
     mean, correct = model.language_loss(hidden, batch.predicted, batch.targets, denominator, words)
-    sums = {
+    return Outcome(mean, language_sums(mean, correct, denominator, batch))
+
+
+def language_sums(mean: Tensor, correct: Tensor, denominator: float, batch: Batch) -> dict[str, Tensor]:
+    """What an outcome reports of a loss that was divided by ``denominator``."""
+    return {
         "language_loss": mean.detach() * denominator,
         "correct": correct,
         "predicted": correct.new_full((), batch.predicted.numel()),
     }
-    return Outcome(mean, sums)

@@ -14,6 +14,7 @@ from bertlab.errors import UserError
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
 from bertlab.models.dropout import seed_dropout
+from bertlab.models.norms import TokenBatchNorm
 from bertlab.objectives import objective_of
 from bertlab.objectives.outcome import Objective
 
@@ -129,6 +130,33 @@ def test_a_pair_of_language_models_has_a_loss_in_each_direction(objective: str) 
     torch.testing.assert_close(outcome.sums["language_loss"], main.detach())
     torch.testing.assert_close(outcome.sums["opposite_loss"], other.detach())
     torch.testing.assert_close(outcome.loss, (main + other) / batch.predicted.numel())
+
+
+@pytest.mark.parametrize("objective", ["ltr", "rtl"])
+@pytest.mark.parametrize("ordinary_only", [False, True])
+def test_a_pair_s_directions_share_the_statistics_of_the_head(objective: str, ordinary_only: bool) -> None:
+    """Those of training are what the running ones, which evaluation uses for both directions, are means of."""
+    chosen, _ = choice(objective, "bilstm")
+    attention = {"ltr": "causal", "rtl": "anticausal"}[objective]
+    model = toy_model(backbone="bilstm", directions="pair", attention=attention, norm="batch", next_sentence=False)
+    norm, batch = model.language_head.norm, toy_batch([9, 24, 13], predict=chosen.predict)
+    if ordinary_only:  # targets that have a neighbour on either side
+        target = batch.predicted + (1 if objective == "ltr" else -1)
+        inner = (batch.positions[target] > 0) & (batch.positions[target] < torch.tensor([8] * 9 + [23] * 24 + [12] * 13)[target])
+        batch = dataclasses.replace(batch, predicted=batch.predicted[inner], targets=batch.targets[inner], ordinary_only=True)
+    assert isinstance(norm, TokenBatchNorm)
+    norm.momentum = 1.0  # the running statistics are those of the newest call
+    seen: list[torch.Tensor] = []
+    norm.register_forward_pre_hook(lambda _module, inputs: seen.append(inputs[0].detach()))
+    outcome = chosen.loss(model, batch)
+    (rows,) = seen
+    assert len(rows) == 2 * len(batch.predicted)
+    torch.testing.assert_close(norm.running_mean, rows.mean(0))
+    torch.testing.assert_close(norm.running_var, rows.var(0))
+    norm.eval()  # with these statistics, up to the divisor of the variance
+    evaluated = chosen.loss(model, batch)
+    for name in ("language_loss", "opposite_loss"):
+        torch.testing.assert_close(evaluated.sums[name], outcome.sums[name], rtol=1e-3, atol=0)
 
 
 @pytest.mark.parametrize("objective", ["ltr", "rtl"])
