@@ -55,7 +55,10 @@ def _layers_in_words(architecture: Architecture) -> str:
 
 def _check_pooled_token(head: HeadConfig, architecture: Architecture) -> None:
     """A model that reads in one direction alone has seen nothing but [CLS] at its first token, or nothing but [SEP] at its last."""
-    blind = {("causal", "last"): "first", ("anticausal", "first"): "last"}.get((architecture.attention, architecture.pooling))
+    if architecture.backbone == "bilstm":  # under mlm, too, it may have one LSTM that reads one way
+        blind = {"forward": "first", "backward": "last"}.get(architecture.directions)
+    else:
+        blind = {"causal": "first", "anticausal": "last"}.get(architecture.attention)
     if head.pooling == blind:
         raise UserError(
             f"head.pooling={blind} takes a state that has seen no word, since this model reads in one direction: leave it out, or set"

@@ -321,15 +321,38 @@ def test_states_are_those_of_the_forward_pass(backbone: str, directions: str, pl
             assert torch.equal(states[number], seen[number - 1])
 
 
-def test_a_state_that_has_seen_no_word_is_not_pooled() -> None:
-    one_way = {"causal": "first", "anticausal": "last"}
-    for attention, blind in one_way.items():
-        bert = toy_model(attention=attention, next_sentence=False)
-        with pytest.raises(UserError, match=f"head.pooling={blind} takes a state that has seen no word"):
-            task_model(bert, "classification", pooling=blind)
-        task_model(bert, "classification", pooling={"first": "last", "last": "first"}[blind])
-        task_model(bert, "classification", pooling=blind, bilstm=True)  # which reads both ways
-    task_model(toy_model(), "classification", pooling="last")
+@pytest.mark.parametrize(
+    ("blind", "changes"),
+    [
+        ("first", {"attention": "causal"}),
+        ("last", {"attention": "anticausal"}),
+        ("first", {"attention": "causal", "backbone": "cbow"}),
+        ("first", {"attention": "causal", "backbone": "bilstm", "directions": "forward"}),
+        ("last", {"attention": "anticausal", "backbone": "bilstm", "directions": "backward"}),
+        # A masked language model may be a single LSTM as well.
+        ("first", {"backbone": "bilstm", "directions": "forward"}),
+        ("last", {"backbone": "bilstm", "directions": "backward"}),
+    ],
+)
+def test_a_state_that_has_seen_no_word_is_not_pooled(blind: str, changes: dict[str, str]) -> None:
+    bert = toy_model(next_sentence=False, **changes).eval()
+    batch = toy_batch([5, 5])
+    batch.tokens[[0, 5]], batch.tokens[[4, 9]] = 2, 3  # different words between the same [CLS] and [SEP]
+    with torch.no_grad():
+        ends = {"first": bert(batch)[[0, 5]], "last": bert(batch)[[4, 9]]}
+    assert torch.equal(ends[blind][0], ends[blind][1])
+    seeing = {"first": "last", "last": "first"}[blind]
+    assert not torch.equal(ends[seeing][0], ends[seeing][1])
+    with pytest.raises(UserError, match=f"head.pooling={blind} takes a state that has seen no word.*head.pooling={seeing}"):
+        task_model(bert, "classification", pooling=blind)
+    task_model(bert, "classification", pooling=seeing)
+    task_model(bert, "classification", pooling=blind, bilstm=True)  # which reads both ways
+
+
+@pytest.mark.parametrize("changes", [{}, {"backbone": "bilstm"}, {"backbone": "cbow"}])
+def test_of_a_model_that_reads_both_ways_either_end_may_be_pooled(changes: dict[str, str]) -> None:
+    for pooling in ("first", "last"):
+        task_model(toy_model(**changes), "classification", pooling=pooling)
 
 
 def test_a_head_that_cannot_be_is_refused_in_a_sentence() -> None:
