@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from toys import TINY, toy_batch, toy_model
+from toys import LENGTHS, TINY, toy_batch, toy_model
 
+from bertlab.config import PretrainConfig
 from bertlab.models.norms import TokenBatchNorm, make_norm
+from bertlab.objectives import objective_of
 
 torch.set_num_threads(1)
 
@@ -48,14 +50,33 @@ def test_evaluation_uses_what_training_saw() -> None:
     torch.testing.assert_close(norm(probe), (probe - x.mean(0)) / torch.sqrt(x.var(0) + norm.eps))
 
 
-@pytest.mark.parametrize("norm", ["layer", "batch"])
-def test_how_sequences_are_cut_does_not_move_the_states_of_equal_tokens(norm: str) -> None:
-    """Statistics that counted padding would differ between one batch of equal lengths and the same with a longer sequence beside it."""
-    model = toy_model(norm=norm, backbone="cbow", attention="causal").eval()
-    both, alone = toy_batch([5, 24]), toy_batch([5])
-    alone.tokens = both.tokens[:5]
-    with torch.no_grad():
-        torch.testing.assert_close(model(both)[:5], model(alone))
+ATTENTION = {"mlm": "bidirectional", "ltr": "causal", "rtl": "anticausal"}
+READERS = [
+    *((objective, backbone, "both") for objective in ATTENTION for backbone in ("transformer", "cbow")),
+    *(("mlm", "bilstm", directions) for directions in ("both", "forward")),
+    *((objective, "bilstm", "pair") for objective in ("ltr", "rtl")),
+]
+
+
+@pytest.mark.parametrize("placement", ["post", "pre"])
+@pytest.mark.parametrize(("objective", "backbone", "directions"), READERS)
+def test_in_training_every_norm_sees_the_real_tokens_and_no_padding(objective: str, backbone: str, directions: str, placement: str) -> None:
+    changes = {"backbone": backbone, "directions": directions, "attention": ATTENTION[objective], "placement": placement}
+    model = toy_model(norm="batch", next_sentence=False, dropout=0.1, attention_dropout=0.1, **changes).train()
+    config = PretrainConfig()
+    config.objective.kind = objective
+    chosen = objective_of(config)
+    batch = toy_batch(LENGTHS, predict=chosen.predict)  # of very different lengths
+    rows: dict[str, list[int]] = {}
+    for name, module in model.named_modules():
+        if isinstance(module, TokenBatchNorm):
+            rows[name] = []
+            module.register_forward_pre_hook(lambda _module, inputs, name=name: rows[name].append(len(inputs[0])))
+    chosen.loss(model, batch).loss.backward()
+    of_the_head = rows.pop("language_head.norm")
+    assert of_the_head == [len(batch.predicted) * (2 if directions == "pair" else 1)]
+    assert len(rows) >= (1 if placement == "pre" else 2)
+    assert all(seen == [len(batch.tokens)] for seen in rows.values()), rows
 
 
 def test_statistics_are_in_fp32_under_bf16() -> None:
