@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import itertools
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -15,8 +14,10 @@ from toys import LENGTHS, toy_batch
 from bertlab.config import PretrainConfig
 from bertlab.data.batches import Batch
 from bertlab.errors import UserError
+from bertlab.models import heads
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
+from bertlab.models.cross_entropy import linear_cross_entropy
 from bertlab.models.dropout import seed_dropout
 from bertlab.objectives import objective_of
 
@@ -110,30 +111,49 @@ def test_a_bag_of_words_never_holds_the_word_to_be_predicted(window: int | None,
             assert not torch.isclose(before[neighbours], after[neighbours]).all(1).any()
 
 
-@pytest.mark.parametrize(("objective", "backbone"), itertools.product(("ltr", "rtl"), BACKBONES))
-def test_no_prediction_can_read_its_answer(objective: str, backbone: tuple[str, str]) -> None:
-    """The gradient of each single prediction's loss, with respect to the embedding of the word that it is to predict, is zero."""
+@pytest.mark.parametrize("ordinary_only", [False, True])
+@pytest.mark.parametrize(("objective", "backbone"), [*itertools.product(("ltr", "rtl"), BACKBONES), ("rtl", ("bilstm", "both"))])
+def test_no_prediction_can_read_its_answer(objective: str, backbone: tuple[str, str], ordinary_only: bool) -> None:
+    """The gradient of each single prediction's loss, with respect to the embedding of the word that it is to predict, is zero.
+
+    Of a pair each direction's loss is taken by itself: together they read every word.
+    """
     model = built(objective, backbone[0], directions=backbone[1]).eval()
-    loss_of = objective_of(config_with(objective)).loss
     batch = toy_batch([6, 9], predict="next" if objective == "ltr" else "previous")
     step = 1 if objective == "ltr" else -1
-    for place in (0, 3, 8, 12):
+    pair = model.architecture.language_width < model.architecture.hidden
+    for place in (1, 3, 7, 11):
         predicted = batch.predicted[place]
-        single = dataclasses.replace(batch, predicted=predicted[None], targets=batch.targets[place][None])
-        loss, embedded = loss_and_embeddings(model, lambda single=single: loss_of(model, single).loss)
-        (gradient,) = torch.autograd.grad(loss, embedded)
-        if model.architecture.language_width == model.architecture.hidden:
-            assert not gradient[predicted + step].any()
-        assert gradient[predicted].any()
+        single = dataclasses.replace(
+            batch, predicted=predicted[None], targets=batch.targets[place][None], predicted_in_step=1, ordinary_only=ordinary_only
+        )
+        # A pair's second direction predicts the word that the first reads, or where only ordinary words count, the same one.
+        answers = [predicted + step, predicted + (step if ordinary_only else 0)][: 1 + pair]
+        seen = [predicted, predicted + (2 * step if ordinary_only else step)]
+        losses, embedded = losses_and_embeddings(model, objective, single)
+        assert len(losses) == len(answers)
+        for loss, answer, neighbour in zip(losses, answers, seen, strict=False):
+            (gradient,) = torch.autograd.grad(loss, embedded, retain_graph=True)
+            assert not gradient[answer].any()
+            assert gradient[neighbour].any()
 
 
-def loss_and_embeddings(model: Bert, loss: Callable[[], Tensor]) -> tuple[Tensor, Tensor]:
-    """A loss and the output of the embeddings that it was computed from."""
+def losses_and_embeddings(model: Bert, objective: str, batch: Batch) -> tuple[list[Tensor], Tensor]:
+    """The loss of each direction, which add up to the objective's, and the output of the embeddings that they were computed from."""
     embedded: list[Tensor] = []
+    losses: list[Tensor] = []
     handle = model.embeddings.register_forward_hook(lambda _module, _inputs, output: embedded.append(output[0]))
-    result = loss()
+
+    def noting(*arguments: object) -> tuple[Tensor, Tensor]:
+        losses.append((result := linear_cross_entropy(*arguments))[0])
+        return result
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(heads, "linear_cross_entropy", noting)
+        outcome = objective_of(config_with(objective)).loss(model, batch)
     handle.remove()
-    return result, embedded[0]
+    torch.testing.assert_close(outcome.loss, sum(losses, torch.zeros(())))
+    return losses, embedded[0]
 
 
 def config_with(objective: str) -> PretrainConfig:
