@@ -32,7 +32,8 @@ B = TypeVar("B", bound=Pinnable)
 class StepLoader(ABC, Generic[B]):
     """Yields the batch of every step that is left, made here or by worker processes.
 
-    A batch is a function of its step alone, so a resumed run starts where it left off and the number of workers changes no number.
+    A batch is a function of its key alone. Where the key follows from the step, a resumed run starts where it left off and the number of
+    workers changes no number.
     """
 
     def __init__(self, steps: Dataset[B], *, workers: int, pinned: bool) -> None:
@@ -69,7 +70,8 @@ class StepLoader(ABC, Generic[B]):
 class StageLoader(StepLoader[StepBatch]):
     """The steps of a pre-training from ``first`` on.
 
-    Where the budget is one of time there is no last step, and the share of it that has gone tells the stage.
+    Where the budget is one of time there is no last step, and the stage of one follows from the share that has gone when it is asked for.
+    That is the same on all ranks, as they agree on the time after each step, and ask equally far ahead whatever becomes of their workers.
     """
 
     def __init__(

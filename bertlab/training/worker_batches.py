@@ -6,7 +6,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from itertools import chain
+from itertools import islice
 from multiprocessing import active_children
 from multiprocessing.connection import wait
 from types import FrameType
@@ -29,7 +29,8 @@ def worker_batches(
 
     Args:
         steps: makes the batch of a key.
-        keys: taken some batches ahead of what is yielded.
+        keys: taken some batches ahead of what is yielded, as many with a worker gone as before: where the time decides which key comes
+            next, it depends on when a key is taken, and all processes of a run have to take the same ones.
         workers: how many processes.
         pinned: whether batches are moved to page-locked memory.
         made_here: makes the batches of keys in this process; used for what is left when a worker is gone.
@@ -40,6 +41,12 @@ def worker_batches(
     def asking() -> Iterator[Any]:
         for key in left:
             asked.append(key)
+            yield key
+
+    def asking_as_far_ahead() -> Iterator[Any]:
+        while asked:
+            key = asked.popleft()
+            asked.extend(islice(left, max(0, workers * _AHEAD - len(asked))))
             yield key
 
     before = active_children()
@@ -60,7 +67,7 @@ def worker_batches(
             yield batch
     del batches, loader  # ends the other workers
     say("A process that makes batches was killed, most often for its memory: this one makes them from now on; results stay the same.")
-    yield from made_here(chain(asked, left))
+    yield from made_here(asking_as_far_ahead())
 
 
 class _DeadWorkersToldWhenAsked:

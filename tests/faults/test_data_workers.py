@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
@@ -18,7 +19,9 @@ from small_runs import MakeConfig
 from torch.utils.data import Dataset
 
 from bertlab.config import PretrainConfig
-from bertlab.training.loader import StepLoader
+from bertlab.data.assembly import PretrainingData
+from bertlab.data.schedule import Stage, TrainingPlan
+from bertlab.training.loader import StageLoader, StepLoader
 
 TRIES = 2
 
@@ -99,3 +102,36 @@ def test_every_batch_comes_once_and_in_order(harm: str, capsys: pytest.CaptureFi
 def test_an_error_in_a_worker_is_an_error() -> None:
     with pytest.raises(RuntimeError, match="out of luck"):
         list(SquareLoader(Squares("fails", os.getpid()), workers=2, pinned=False))
+
+
+class Lengths:
+    """Stands for the data of a pre-training: a batch says what it was asked for. A worker ends itself at ``killed_at``."""
+
+    def __init__(self, killed_at: int | None) -> None:
+        self._killed_at, self._ours = killed_at, os.getpid()
+
+    def step_batch_at(self, stage: Stage, inside: int, step: int) -> str:
+        if step == self._killed_at and os.getpid() != self._ours:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return f"{stage.length} {inside} {step}"
+
+
+def asked_for(killed_at: int | None, workers: int = 2) -> list[str]:
+    """What a rank trains with a budget of time, of which each step takes a hundredth."""
+    plan = TrainingPlan([Stage(0, 32, 8, 0.5, None, None), Stage(1, 64, 8, 0.5, None, None)], None, 1.0)
+    data = cast(PretrainingData, Lengths(killed_at))
+    found: list[str] = []
+    loader = StageLoader(data, plan, 0, share=lambda: min(1.0, len(found) / 100), begun={}, workers=workers, pinned=False)
+    for batch in loader:
+        found.append(cast(str, batch))
+    return found
+
+
+@pytest.mark.parametrize("killed_at", [30, 60])
+def test_a_rank_that_lost_a_worker_trains_the_stages_of_the_others(killed_at: int) -> None:
+    """With a budget of time the stage depends on when a step is asked for, so it has to be as far ahead as before."""
+    others = asked_for(None)
+    assert others[55].startswith("32 ")  # it was asked for before half of the time had gone
+    assert others[99].startswith("64 ")
+    assert asked_for(killed_at) == others
+    assert asked_for(None, workers=0)[55].startswith("64 ")
