@@ -39,7 +39,7 @@ def seed_dropout(seed: int, step: int, place: int, stream: int = 0) -> None:
 
 def noise_state() -> Any:
     """Where the CPU noise of this process is, for ``noise_from``; PyTorch's generators have states of their own."""
-    return None if _stream is None else _stream.state
+    return _the_stream().state
 
 
 @contextmanager
@@ -47,21 +47,25 @@ def noise_from(state: Any) -> Iterator[None]:
     """Draw from ``state`` on inside the block, and after it as if nothing had been drawn."""
     global _stream
     before = _stream
-    if state is not None:
-        _stream = np.random.SFC64()
-        _stream.state = state
+    _stream = np.random.SFC64()
+    _stream.state = state
     try:
         yield
     finally:
         _stream = before
 
 
-def _random_words(count: int) -> Tensor:
-    """(count,) int32, uniform over all its values. Before any ``seed_dropout`` the stream follows PyTorch's global seed."""
+def _the_stream() -> np.random.SFC64:
+    """The stream of this process's CPU noise. Before any ``seed_dropout`` it begins here, as PyTorch's global seed says."""
     global _stream
     if _stream is None:
         _stream = np.random.SFC64(int(torch.randint(2**62, ()).item()))
-    return torch.from_numpy(_stream.random_raw((count + 1) // 2).view(np.int32)[:count])
+    return _stream
+
+
+def _random_words(count: int) -> Tensor:
+    """(count,) int32, uniform over all its values."""
+    return torch.from_numpy(_the_stream().random_raw((count + 1) // 2).view(np.int32)[:count])
 
 
 def standard_normal(rows: int, columns: int, like: Tensor) -> Tensor:

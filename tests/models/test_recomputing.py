@@ -49,6 +49,22 @@ def test_the_numbers_are_the_same_bits(changes: dict[str, object], states: bool)
         assert torch.equal(ours, theirs)
 
 
+@pytest.mark.parametrize("dropout", [0.0, 0.2])
+def test_without_a_seed_the_noise_is_the_same_twice_as_well(dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the first noise of a process is that of a layer, the stream has to begin before it."""
+    found = []
+    for recompute in (False, True):
+        model = toy_model(dropout=dropout, attention_dropout=0.2)
+        if recompute:
+            model.checkpoint_activations()
+        monkeypatch.setattr("bertlab.models.dropout._stream", None)
+        torch.manual_seed(5)
+        model(toy_batch(LENGTHS)).square().sum().backward()
+        found.append([parameter.grad for parameter in model.parameters() if parameter.grad is not None])
+    for ours, theirs in zip(*found, strict=True):
+        assert torch.equal(ours, theirs)
+
+
 def kept_by_autograd(model: Bert) -> int:
     """Numbers behind the tensors that a forward pass keeps, parameters aside."""
     parameters = {parameter.data_ptr() for parameter in model.parameters()}
