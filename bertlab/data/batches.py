@@ -22,7 +22,7 @@ class Batch:
     positions: Tensor  # (T,) int64, the place within the sequence, from 0
     offsets: Tensor  # (B + 1,) int64, starts of the sequences in the flat tokens, and T
     predicted: Tensor  # (P,) int64, flat indices whose token is predicted, ascending
-    targets: Tensor  # (P,) int64, the original ids there (of a masked LM), or the following ids (of a left-to-right LM)
+    targets: Tensor  # (P,) int64, the original ids there (masked LM), the following ids (left-to-right LM) or those before (right-to-left)
     next_sentence: Tensor | None = None  # (B,) int64, 0: B follows A (BERT's isNext), 1: B is from another document
     zeroed: Tensor | None = None  # (Z,) int64, flat indices whose embedding is set to zero
     noised: Tensor | None = None  # (N,) int64, flat indices whose embedding gets Gaussian noise

@@ -64,7 +64,7 @@ def test_the_ends_are_dropped_as_often_as_the_middle() -> None:
     assert np.abs(hits / 2000 - 0.3).max() < 5 * (0.21 / 2000) ** 0.5
 
 
-def test_the_noise_is_a_function_of_seed_step_micro_batch_and_rank() -> None:
+def test_the_noise_is_a_function_of_seed_step_place_and_stream() -> None:
     def pattern(*key: int) -> list[int]:
         seed_dropout(*key)
         first, second = dropped_elements(1000, 0.1), dropped_elements(1000, 0.1)
