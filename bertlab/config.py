@@ -180,8 +180,8 @@ class TrainerConfig:
     """The machine's side of a run. Part of its identity are ``precision`` and ``compile``.
 
     ``world`` cuts a batch into pieces, as ``batch.micro`` does: with dropout the noise follows the cut, and under batch normalisation with
-    several micro-batches so do the statistics, where it is part of the identity, too. ``accelerator`` decides which generator draws the noise
-    of dropout and masking, NumPy's on a CPU and PyTorch's on a GPU, so the numbers drawn differ. The rest changes rounding only.
+    several micro-batches so do the statistics, where it is part of the identity, too. ``accelerator`` decides which generator draws the
+    noise of dropout and masking, NumPy's on a CPU and PyTorch's on a GPU, so the numbers drawn differ. The rest changes rounding only.
     """
 
     accelerator: str = "auto"  # auto | cpu | gpu
