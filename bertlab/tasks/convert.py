@@ -62,7 +62,7 @@ def source_of(task: TaskConfig, split: str, table: Table, columns: ColumnsConfig
 
 def _is_kept_by_a_server(task: TaskConfig, split: str, table: Table, column: str) -> bool:
     """Whether the hub has -1 in place of what is right, a number like others in a column that is not of classes."""
-    return task.format == "huggingface" and may_lack_labels(split) and all(row.values[column] == -1 for row in table.rows)
+    return task.format == "huggingface" and may_lack_labels(split) and all(table.value(row, column) == -1 for row in table.rows)
 
 
 def may_lack_labels(split: str) -> bool:

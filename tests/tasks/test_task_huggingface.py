@@ -73,8 +73,9 @@ def test_squad_with_nested_answers(tmp_path: Path) -> None:
     answers = {"text": datasets.Sequence(TEXT), "answer_start": datasets.Sequence(NUMBER)}
     rows = {"id": ["a", "b"], "question": ["q", "r"], "context": ["x cat", "y"]}
     rows["answers"] = [{"text": ["cat"], "answer_start": [2]}, {"text": [], "answer_start": []}]
-    folder = saved(tmp_path / "squad", {"id": TEXT, "question": TEXT, "context": TEXT, "answers": answers}, validation=rows)
-    data = load(from_hub("squad20", folder), "dev")
+    folder = saved(tmp_path / "squad", {"id": TEXT, "question": TEXT, "context": TEXT, "answers": answers}, validation=rows, test=rows)
+    data = load(from_hub("squad20", folder, files={"test": ["test"]}), "dev", "test")
+    assert data.splits["test"] == data.splits["dev"]
     assert data.splits["dev"] == [SpanExample("a", "q", "x cat", (Answer("cat", 2),)), SpanExample("b", "r", "y", ())]
 
 
