@@ -13,13 +13,13 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pytorch_lightning as lightning
 import torch
 
 from bertlab.config import CheckpointConfig, TrainerConfig
 from bertlab.errors import RunFailed, UserError
 from bertlab.run_files.folder import RunFolder
 from bertlab.run_files.states import State
+from bertlab.training import lightning
 from bertlab.training.checkpoints import save_state, save_weights
 from bertlab.training.loader import StepLoader
 from bertlab.training.metrics import Row, RowFile

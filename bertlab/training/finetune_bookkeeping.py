@@ -7,12 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytorch_lightning as lightning
-
 from bertlab.finetune_config import TuningConfig
 from bertlab.models.task_model import TaskModel
 from bertlab.run_files.states import State
 from bertlab.run_files.weight_files import write_weights
+from bertlab.training import lightning
 from bertlab.training.bookkeeping import Bookkeeping, Surroundings
 from bertlab.training.finetune_data import TaskStep
 from bertlab.training.finetune_module import FinetuneModule

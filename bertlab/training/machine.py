@@ -10,16 +10,12 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
-import pytorch_lightning as lightning
 import torch
-from lightning_fabric.plugins.environments.cluster_environment import ClusterEnvironment
-from lightning_fabric.plugins.environments.lightning import LightningEnvironment
-from lightning_fabric.plugins.environments.torchelastic import TorchElasticEnvironment
-from pytorch_lightning.strategies import DDPStrategy, ModelParallelStrategy, Strategy
 
 from bertlab.config import TrainerConfig
 from bertlab.data.workers import available_cores
 from bertlab.launched import cpus_of_task, main_address, main_port, process_rank, starter
+from bertlab.training import lightning
 from bertlab.training.devices import device_kind
 
 _LOUD = ("pytorch_lightning", "lightning_fabric", "lightning")  # loggers
@@ -93,25 +89,27 @@ def lightning_trainer(
     )
 
 
-def _strategy(trainer: TrainerConfig, find_unused: bool) -> Strategy | str:
+def _strategy(trainer: TrainerConfig, find_unused: bool) -> lightning.Strategy | str:
     """How devices share the work; "auto" is a single one's."""
     patience = timedelta(seconds=trainer.timeout)
     if trainer.strategy == "fsdp":
-        return ModelParallelStrategy(data_parallel_size=trainer.world, tensor_parallel_size=1, timeout=patience)
+        return lightning.ModelParallelStrategy(data_parallel_size=trainer.world, tensor_parallel_size=1, timeout=patience)
     if trainer.world == 1:
         return "auto"
-    return DDPStrategy(gradient_as_bucket_view=True, broadcast_buffers=False, find_unused_parameters=find_unused, timeout=patience)
+    return lightning.DDPStrategy(
+        gradient_as_bucket_view=True, broadcast_buffers=False, find_unused_parameters=find_unused, timeout=patience
+    )
 
 
-def _environment(trainer: TrainerConfig) -> ClusterEnvironment:
+def _environment(trainer: TrainerConfig) -> lightning.ClusterEnvironment:
     """Where this process stands among the others, said to Lightning: what it finds out by itself fits fewer ways of starting them."""
     started_by = starter()
     if started_by == "torchrun":
-        return TorchElasticEnvironment()
-    return _StartedBySrun(trainer) if started_by == "srun" else LightningEnvironment()
+        return lightning.TorchElasticEnvironment()
+    return _StartedBySrun(trainer) if started_by == "srun" else lightning.LightningEnvironment()
 
 
-class _StartedBySrun(ClusterEnvironment):
+class _StartedBySrun(lightning.ClusterEnvironment):
     """The processes of a step of srun. Lightning's own wants to know how the job was asked for, and to put it into the queue again."""
 
     def __init__(self, trainer: TrainerConfig) -> None:

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-import pytorch_lightning as lightning
 import torch
 from torch import Tensor, nn
 from torch.optim import AdamW
@@ -16,6 +15,7 @@ from bertlab.config import OptimizerConfig, PretrainConfig
 from bertlab.data.batches import Batch
 from bertlab.errors import RunFailed
 from bertlab.models.dropout import seed_dropout
+from bertlab.training import lightning
 from bertlab.training.metrics import Sums
 from bertlab.training.optimizers import clip, make_optimizer
 from bertlab.training.parted import part

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import pytorch_lightning as lightning
-
 from bertlab.config import PretrainConfig
 from bertlab.data.batches import Batch, StepBatch
 from bertlab.data.schedule import TrainingPlan
 from bertlab.run_files.states import State
+from bertlab.training import lightning
 from bertlab.training.bookkeeping import Bookkeeping, Surroundings
 from bertlab.training.evaluate import held_out_figures
 from bertlab.training.health import Health, not_finite

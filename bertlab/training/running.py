@@ -17,8 +17,7 @@ from bertlab.training.children import others_started
 from bertlab.training.progress import say
 
 if TYPE_CHECKING:
-    import pytorch_lightning as lightning
-
+    from bertlab.training import lightning
     from bertlab.training.bookkeeping import Bookkeeping
     from bertlab.training.loader import StepLoader
     from bertlab.training.module import TrainingModule
@@ -87,7 +86,7 @@ def _ctrl_c_as_before() -> Iterator[None]:
 
 def _signal_behind(ended: SystemExit) -> int | None:
     """The signal that Lightning has turned into an exit of its own, before the training had handlers for it."""
-    from pytorch_lightning.utilities.exceptions import SIGTERMException
+    from bertlab.training.lightning import SIGTERMException
 
     if isinstance(ended, SIGTERMException):
         return signal.SIGTERM
