@@ -1,4 +1,8 @@
-"""Ctrl-C, remembered: a library that is interrupted while it is imported may raise an error of its own in place of it."""
+"""Being asked to stop, remembered for those that the asking does not reach.
+
+A library that Ctrl-C interrupts while it is imported may raise an error of its own in place of it; and a training that was about to end
+when it was asked ends as ever, but the next one is not to begin.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import threading
 from types import FrameType
 
 _came = threading.Event()
+_noted: list[int] = []
 
 
 def remember() -> None:
@@ -19,6 +24,21 @@ def remember() -> None:
 def came() -> bool:
     """Whether Ctrl-C came, so that an error that follows is none."""
     return _came.is_set()
+
+
+def note(signum: int) -> None:
+    """A training was asked to stop by this signal and will do so by itself. Safe in a signal's handler."""
+    _noted.append(signum)
+
+
+def noted() -> int:
+    """The signal of the last ``note`` since ``forget``; 0 for none."""
+    return _noted[-1] if _noted else 0
+
+
+def forget() -> None:
+    """What was noted concerned a command that has ended."""
+    _noted.clear()
 
 
 def is_a_repetition(signum: int) -> bool:

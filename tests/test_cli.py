@@ -22,6 +22,7 @@ from bertlab.errors import RunFailed, UserError
 from bertlab.groups import choices
 from bertlab.resources import conf_folder
 from bertlab.schemas import PRETRAIN, belongs
+from bertlab.training.signals import StopRequest
 
 Call = Callable[..., tuple[int, str, str]]
 
@@ -328,6 +329,25 @@ class TestJobs:
         monkeypatch.setattr(pretrain, "_pretrain", train)
         assert call("pretrain", "-m", "seed=1,2")[0] == 143
         assert seen == [1]
+
+    @pytest.mark.parametrize(("jobs", "code", "done"), [("1,2,3", 143, [1]), ("1", 0, [1])])
+    def test_asked_to_stop_at_the_end_of_a_job_no_other_begins(
+        self, call: Call, monkeypatch: pytest.MonkeyPatch, jobs: str, code: int, done: list[int]
+    ) -> None:
+        """A training that only its last evaluation is left of ends as ever, and is whole; twice, for nothing may be left of the first."""
+        seen = []
+
+        def train(config: PretrainConfig) -> Path:
+            seen.append(config.seed)
+            with StopRequest():
+                os.kill(os.getpid(), signal.SIGTERM)
+            return Path(f"runs/run-{config.seed}")
+
+        monkeypatch.setattr(pretrain, "_pretrain", train)
+        for _ in range(2):
+            seen.clear()
+            assert call("pretrain", "-m", f"seed={jobs}")[:2] == (code, "runs/run-1\n")
+            assert seen == done
 
     def test_ctrl_c_is_exit_code_130(self, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
         def train(config: PretrainConfig) -> Path:

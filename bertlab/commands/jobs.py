@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic
 
 from bertlab import interruption
 from bertlab.arguments import Arguments
-from bertlab.errors import RunFailed, UserError
+from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.launched import process_rank
 from bertlab.messages import complain, say, warn
 from bertlab.schemas import C, Schema
@@ -65,6 +65,7 @@ def run_jobs(
     """
     from bertlab.composition import compose
 
+    interruption.forget()
     flags = [flag for flag in arguments.hydra_flags() if flag.startswith(("--config-dir", "--config-name"))]
     command = _Command(schema, run, complete, check, [verb, *flags, *words])
     jobs = compose(schema, arguments, base, command.launched)
@@ -102,7 +103,14 @@ class _Command(Generic[C]):
             yield self.perform(job)
 
     def perform(self, job: Job[C]) -> Ended[C]:
-        """Run one job, with the warnings of its configuration said before."""
+        """Run one job, with the warnings of its configuration said before.
+
+        Raises:
+            Interrupted: the job before was asked to stop when there was nothing left of it but its end.
+        """
+        if signum := interruption.noted():
+            say("Stopped between two jobs; the same command goes on.")
+            raise Interrupted(signum)
         for sentence in self.schema.validate(job.config):
             if _is_first_process():
                 warn(sentence)

@@ -9,7 +9,7 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any, Self
 
-from bertlab.interruption import is_a_repetition
+from bertlab.interruption import is_a_repetition, note
 
 # What asks a training to stop: Ctrl-C, whoever ends processes, a terminal that is gone, a cluster's queue before its time limit.
 _ASKING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1")
@@ -39,6 +39,7 @@ class StopRequest:
         if self.signum:
             os._exit(128 + signum)
         self.signum = signum
+        note(signum)
         # print() could find the stream locked by the very code that the signal interrupted.
         os.write(sys.__stderr__.fileno() if sys.__stderr__ else 2, b"\nStopping after this step; once more ends at once.\n")
 
