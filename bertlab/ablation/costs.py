@@ -6,6 +6,7 @@ it, so their number, where nothing bounds it, is taken from the size of the trai
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from bertlab.ablation.fairness import flops_of, positions_of
@@ -21,6 +22,7 @@ from bertlab.task_config import TaskConfig
 _TOKENS = {"classification": 50, "regression": 35, "choice": 160, "tagging": 30, "span": 170}
 _BYTES = {"classification": 200, "regression": 150, "choice": 400, "tagging": 120, "span": 800}
 _CHOICES = 4
+_QUESTION = 13  # tokens of a question, of an example's _TOKENS
 _EVALUATED = 0.25  # of the number of training examples, where nothing bounds those that are evaluated
 _FORWARD = 1 / 3  # of a training step's FLOPs
 
@@ -41,16 +43,26 @@ def pretraining_cost(config: PretrainConfig) -> Cost:
 def finetuning_cost(config: FinetuneConfig, architecture: Architecture) -> Cost:
     """Of a fine-tuning, with its evaluations; the tokens are those that it trains on."""
     tuning, task = config.tuning, config.task
-    length = float(min(_TOKENS[task.kind], task.max_length * (_CHOICES if task.kind == "choice" else 1)))
+    length = _length(task)
     train, evaluated = _examples(config)
     tokens = train * tuning.epochs * length
     evaluations = tuning.epochs / (tuning.evaluate_every or 1.0) + len(task.evaluate)
-    encoder = flops_per_token(architecture, max(1, round(length)), 0.0)
+    encoder = flops_per_token(architecture, max(1, round(min(length, task.max_length))), 0.0)
     on_top = _flops_on_top(config, architecture)
     seen = tokens + _FORWARD * evaluated * length * evaluations
     if config.features.kind != "none":  # the encoder is run once, and forward only
         return Cost(tokens, _FORWARD * encoder * (train + evaluated) * length + on_top * seen)
     return Cost(tokens, (encoder + on_top) * seen)
+
+
+def _length(task: TaskConfig) -> float:
+    """Tokens of all sequences of an example; of a long context there are several, which overlap."""
+    if task.kind != "span":
+        return float(min(_TOKENS[task.kind], task.max_length * (_CHOICES if task.kind == "choice" else 1)))
+    question = min(_QUESTION, task.max_query_length) + 3  # with the special tokens
+    context, room = _TOKENS["span"] - _QUESTION, max(1, task.max_length - question)
+    further = max(0, math.ceil((context - room) / task.stride))
+    return float(context + further * (room - task.stride) + (1 + further) * question)
 
 
 def _examples(config: FinetuneConfig) -> tuple[float, float]:

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bertlab.ablation.costs import finetuning_cost, pretraining_cost
@@ -16,6 +17,7 @@ from bertlab.finetune_config import FeaturesConfig, FinetuneConfig, TuningConfig
 from bertlab.models.architecture import Architecture
 from bertlab.models.size import flops_per_token
 from bertlab.task_config import ProbeConfig, TaskConfig
+from bertlab.tasks.windows import SpanOptions, place_windows
 
 PRETRAINED = Node("a" * 16, PRETRAINING, ("scale=smoke",), 1, positions=1e6, flops=1e12)
 TUNED = Node("b" * 16, FINETUNING, ("task=x",), 1, source="a" * 16, flops=2e11)
@@ -138,6 +140,14 @@ class TestCosts:
         assert cost.flops < twice.flops < 2 * cost.flops + 1e9
         fewer = finetuning_cost(replace(config, tuning=TuningConfig(epochs=2.0, train_examples=10, eval_examples=10)), architecture)
         assert fewer.tokens == cost.tokens / 10
+
+    @pytest.mark.parametrize(("length", "stride"), [(384, 128), (128, 64), (128, 112), (64, 16)])
+    def test_a_long_context_is_read_in_windows(self, length: int, stride: int) -> None:
+        """An example of 13 tokens of question and 157 of context, as the task itself would part it."""
+        task = TaskConfig(name="p", kind="span", format="probe", max_length=length, stride=stride, probe=ProbeConfig(train=100, dev=50))
+        cost = finetuning_cost(FinetuneConfig(task=task, tuning=TuningConfig(epochs=1.0)), Architecture())
+        windows = place_windows(np.array([13]), np.array([157]), SpanOptions(length, stride, task.max_query_length))
+        assert cost.tokens == 100 * (windows.lengths + 16).sum()
 
     def test_frozen_features_run_the_encoder_once(self) -> None:
         task = TaskConfig(name="p", kind="tagging", format="probe", probe=ProbeConfig(train=100, dev=50))
