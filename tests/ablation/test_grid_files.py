@@ -8,6 +8,7 @@ import yaml
 
 from bertlab.ablation.grid import Grid, bundled_grids, load_grid
 from bertlab.ablation.scales import load_scale
+from bertlab.ablation.task_files import task_named
 from bertlab.errors import UserError
 
 GOOD = """
@@ -164,7 +165,10 @@ class TestBundled:
         assert lines[0].split(" tasks=")[0] == f"# bertlab ablate --grid {name}"
         assert lines[1].startswith("# ")
         assert lines[1].endswith("?")
-        assert all(column.held_out or column.probe for column in grid.columns.values())  # none needs labelled tasks
+        text_alone = [
+            column.held_out or column.probe or task_named(column.task or "").format == "probe" for column in grid.columns.values()
+        ]
+        assert all(text_alone)  # no table needs labelled tasks
 
     def test_stability_is_about_ten_seeds_of_fine_tuning(self) -> None:
         grid = load_grid("stability")
