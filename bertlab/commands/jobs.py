@@ -109,7 +109,8 @@ class _Command(Generic[C]):
             Interrupted: the job before was asked to stop when there was nothing left of it but its end.
         """
         if signum := interruption.noted():
-            say("Stopped between two jobs; the same command goes on.")
+            if _is_first_process():
+                say("Stopped between two jobs; the same command goes on.")
             raise Interrupted(signum)
         for sentence in self.schema.validate(job.config):
             if _is_first_process():
