@@ -288,6 +288,21 @@ def test_weights_that_were_chosen_among_more_evaluations_are_not_said_to_be_alik
     assert "not equally in all rows: the weights are the best of 3 to 20 evaluations" in told
 
 
+def test_what_only_the_correction_leaves_unresolved_is_named(tmp_path: Path) -> None:
+    """By the intervals, which are not corrected: those that exclude zero, of all and of the unresolved."""
+    table = FakeTable(tmp_path, seeds=5)
+    table.skills[("ltr", "mnli")], table.skills[("no_nsp", "mrpc")] = 0.75, 0.82
+    found = report_table(table.write(), tmp_path)
+    judged = [cell for cell in found.cells if cell.difference is not None and cell.difference.p_holm is not None]
+    clear = [cell for cell in judged if cell.difference and (cell.difference.low or 0) * (cell.difference.high or 0) > 0]
+    hints = [cell for cell in clear if cell.difference and cell.difference.verdict == "unresolved"]
+    assert (len(hints), len(clear), len(judged)) == (2, 3, 4)
+    text = note(found, "Verdicts").split("Before the correction, ")[1]
+    assert text.startswith(f"{len(clear)} of {len(judged)} intervals exclude zero, where {0.05 * len(judged):.1f} would by chance")
+    names = [f"{found.row(cell.row).label} on {found.column(cell.column).label}" for cell in hints]
+    assert text.endswith(f"; the correction leaves unresolved {' and '.join(names)}.")
+
+
 def test_verdicts_of_a_table_that_is_coming_about_are_provisional(tmp_path: Path) -> None:
     table = FakeTable(tmp_path)
     table.manifest()

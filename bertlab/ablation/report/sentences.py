@@ -223,12 +223,25 @@ def _verdicts(report: Report) -> Note:
             else "No difference is resolved, which does not mean that there is none"
         )
         parts.append(f"{opening}: {'; '.join(_seeds_wanted(report, cell, difference) for cell, difference in unresolved)}.")
+    parts.append(_before_correction(report))
     if any(cell.running or cell.missing for cell in report.cells):
         parts.append(
             "Provisional, because runs are missing: verdicts may change. Whoever looks repeatedly while seeds come in, and stops at a"
             f" result that pleases, is wrong more often than {_ALPHA:.0%} of the time."
         )
-    return Note("Verdicts", " ".join(parts))
+    return Note("Verdicts", " ".join(part for part in parts if part))
+
+
+def _before_correction(report: Report) -> str:
+    """The differences that only the correction leaves unresolved, beside how many there would be by chance."""
+    judged = _judged(report)
+    clear = [(cell, found) for cell, found in judged if found.p_value is not None and found.p_value <= _ALPHA]
+    hints = [f"{report.row(cell.row).label} on {report.column(cell.column).label}" for cell, found in clear if found.verdict == UNRESOLVED]
+    if not hints:
+        return ""
+    exclude = f"{len(clear)} of {counted(len(judged), 'interval')} {'excludes' if len(clear) == 1 else 'exclude'} zero"
+    by_chance = f"{_ALPHA * len(judged):.1f} would by chance"
+    return f"Before the correction, {exclude}, where {by_chance}; the correction leaves unresolved {listed(hints)}."
 
 
 def _named(report: Report, cell: Cell, difference: Difference) -> str:
