@@ -278,6 +278,13 @@ def test_numbers_of_the_split_that_weights_were_chosen_on_are_told(tmp_path: Pat
         assert bool(note(report_table(manifest, tmp_path), "Selection")) == bool(told)
 
 
+def test_a_column_of_many_points_is_named_once(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path, points=(0.1, 0.5, 1.0)).write()
+    for path in tmp_path.glob("finetune-fake-f-*/result.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"recipe": {"select": "best"}}))
+    assert note(report_table(manifest, tmp_path), "Selection").startswith("For MNLI and MRPC, each run's best weights were chosen")
+
+
 def test_weights_that_were_chosen_among_more_evaluations_are_not_said_to_be_alike(tmp_path: Path) -> None:
     manifest = FakeTable(tmp_path).write()
     for path in tmp_path.glob("finetune-fake-f-*/result.json"):

@@ -34,7 +34,7 @@ def notes_of(report: Report, collected: Collected) -> tuple[Note, ...]:
             Note("Scale", _scale(report)),
             *_of_the_plan(collected),
             _statistics(report),
-            Note("Selection", _selection(report, collected)),
+            Note("Selection", _selection(collected)),
             _seeds(report),
             Note("Remarks", " ".join(collected.remarks)),
         )
@@ -107,7 +107,7 @@ def _statistics(report: Report) -> Note:
     return Note("Statistics", " ".join(parts))
 
 
-def _selection(report: Report, collected: Collected) -> str:
+def _selection(collected: Collected) -> str:
     """Which columns are of the split by which the best weights of each run were chosen, and among how many."""
     chosen: dict[str, set[int]] = {}  # by column, among how many evaluations
     for (_, name, _), runs in collected.cells.items():
@@ -116,7 +116,7 @@ def _selection(report: Report, collected: Collected) -> str:
                 chosen.setdefault(name, set()).add(among)
     if not chosen:
         return ""
-    labels = [column.label for column in report.columns if column.column in chosen]
+    labels = [column.label for name, column in collected.manifest.grid.columns.items() if name in chosen]  # each once, whatever its points
     said = (
         f"For {listed(labels)}, each run's best weights were chosen on the reported examples (tuning.select=best), so values are a little"
         " higher than on other examples"
