@@ -21,6 +21,9 @@ _UNUSED = frozenset(("scipy", "matplotlib", "transformers"))
 @contextmanager
 def _unused_unseen() -> Iterator[None]:
     """The block's imports do not see what would be imported for torchmetrics alone."""
+    if not hasattr(RequirementCache, "_check_available"):  # its own, which another release may name otherwise: then all is imported
+        yield
+        return
     package_available, check = _imports.package_available, _imports.RequirementCache._check_available
 
     def available(name: str) -> bool:
