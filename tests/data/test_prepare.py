@@ -12,6 +12,7 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import replace
+from glob import glob
 from pathlib import Path
 
 import numpy as np
@@ -427,6 +428,11 @@ def finished(process: subprocess.Popen[str]) -> tuple[dict[str, bytes], str]:
     return files_of(TokenStore.open(output.strip(), verify=True)), said
 
 
+def pieces_in(cache: Path) -> list[Path]:
+    """The pieces of a store that is being made; none once it is whole, also where that comes while one looks (pathlib would raise)."""
+    return [Path(path) for path in sorted(glob(str(cache / "stores" / "*.parts" / "[0-9]*")))]
+
+
 @pytest.mark.slow
 @pytest.mark.kill
 def test_killed_at_any_moment_and_started_again_it_ends_with_the_same_bytes(tmp_path: Path, large: CorpusConfig) -> None:
@@ -439,11 +445,11 @@ def test_killed_at_any_moment_and_started_again_it_ends_with_the_same_bytes(tmp_
     kills = 0
     for attempt in range(20):
         process = start(tmp_path, large, trained, cache)
-        before = len(list(cache.glob("stores/*.parts/[0-9]*")))
+        before = len(pieces_in(cache))
         # Short lives at first; later ones long enough for a piece, so that the work comes to its end. Every third one ends with a piece.
         end = time.monotonic() + moments.uniform(0.1, 0.3 if attempt < 3 else 0.4 + 0.1 * attempt) * took
         while process.poll() is None and time.monotonic() < (end + 60 if attempt % 3 == 2 else end):
-            parts = len(list(cache.glob("stores/*.parts/[0-9]*")))
+            parts = len(pieces_in(cache))
             if attempt % 3 == 0 and parts > before:
                 break
             time.sleep(0.002)
@@ -463,7 +469,7 @@ def test_finished_parts_are_not_made_again(tmp_path: Path, large: CorpusConfig, 
     for _ in range(10):  # the signal may come when all is done
         process = start(tmp_path, large, vocab, tmp_path / "cache")
         deadline = time.monotonic() + 120
-        while not (done := sorted((tmp_path / "cache").glob("stores/*.parts/[0-9]*"))) and process.poll() is None:
+        while not (done := pieces_in(tmp_path / "cache")) and process.poll() is None:
             assert time.monotonic() < deadline
             time.sleep(0.01)
         with suppress(ProcessLookupError):
@@ -475,11 +481,11 @@ def test_finished_parts_are_not_made_again(tmp_path: Path, large: CorpusConfig, 
     assert process.returncode == 130
     assert "Stopped." in said
     assert "Traceback" not in said
-    made = {path: (path / "summary.json").stat().st_mtime_ns for path in (tmp_path / "cache").glob("stores/*.parts/[0-9]*")}
+    made = {path: (path / "summary.json").stat().st_mtime_ns for path in pieces_in(tmp_path / "cache")}
     assert set(done) <= set(made)
     assert len(made) < len(pieces(large))
     again = start(tmp_path, large, vocab, tmp_path / "cache")
-    while len(list((tmp_path / "cache").glob("stores/*.parts/[0-9]*"))) <= len(made) and again.poll() is None:
+    while len(pieces_in(tmp_path / "cache")) <= len(made) and again.poll() is None:
         time.sleep(0.01)
     remaining = {path: path / "summary.json" for path in made if (path / "summary.json").is_file()}
     assert all(summary.stat().st_mtime_ns == made[path] for path, summary in remaining.items())
