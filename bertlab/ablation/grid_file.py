@@ -32,7 +32,7 @@ class GridReader(Values):
         columns = {str(name): self._column(str(name), value) for name, value in self.named(top, "columns", "columns").items()}
         self._check_rows(rows, columns)
         baselines = self._baselines(top, rows)
-        points = self._points(top)
+        points, seeds = self._points(top), self._seeds(top)
         return Grid(
             name=self.path.stem,
             path=self.path,
@@ -46,9 +46,9 @@ class GridReader(Values):
             random=self._random(top, rows),
             add_random=top.get("random") is not False,
             published=self._published(top, rows, columns, points),
-            seeds=self._seeds(top),
+            seeds=seeds,
             points=points,
-            show=self.word(top, "show", "show", SHOW, "mean"),
+            show=self._show(top, seeds),
             baselines=baselines,
         )
 
@@ -243,6 +243,16 @@ class GridReader(Values):
         if seeds.finetunings > 1 and seeds.vary != "both":
             raise self.error("seeds.finetunings", "several fine-tunings of each pre-training go with vary: both")
         return seeds
+
+    def _show(self, top: Mapping[str, Any], seeds: Seeds) -> str:
+        shown = self.word(top, "show", "show", SHOW, "mean")
+        if shown == "deviation" and seeds.finetunings > 1:  # its intervals and tests take every run for a repetition
+            raise self.error(
+                "show",
+                "deviation takes runs that are independent, which several fine-tunings of one pre-training are not: leave"
+                " seeds.finetunings out, or say seeds: {vary: finetune} for the deviation of fine-tuning one pre-training",
+            )
+        return shown
 
     def _points(self, top: Mapping[str, Any]) -> tuple[float, ...]:
         value = top.get("points") or []

@@ -119,6 +119,7 @@ class TestMistakes:
             ({"points": [1], "published": {"one": {"mnli": ["high"]}}}, ["published.one.mnli", "takes a number, not 'high'"]),
             ({"rows": {"one": {"budget": float("inf")}}}, ["rows.one.budget", "takes a number above 0, not inf"]),
             ({"show": "median"}, ["show", "mean"]),
+            ({"show": "deviation", "seeds": {"finetunings": 2}}, ["show: deviation", "not: leave seeds.finetunings out", "vary: finetune"]),
         ],
     )
     def test_each_is_one_sentence_with_file_and_key(self, tmp_path: Path, values: dict[str, Any], said: list[str]) -> None:
