@@ -122,7 +122,8 @@ def in_short(number: float) -> str:
     """12.0 M for 12 million; – for nothing."""
     if not number:
         return "–"
+    rounded = float(f"{number:.3g}")  # first, since 999,600 is 1 M and no 1e+03 k
     for limit, unit in ((1e21, "Z"), (1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= limit:
-            return f"{number / limit:.3g} {unit}"
+        if rounded >= limit:
+            return f"{rounded / limit:.3g} {unit}"
     return f"{number:.0f}"

@@ -27,7 +27,7 @@ from bertlab.ablation.report.plain_files import as_json, runs_csv, table_csv
 from bertlab.ablation.report.plots import Plot, plots_of
 from bertlab.ablation.report.render import render_all
 from bertlab.ablation.report.terminal import print_report
-from bertlab.ablation.report.words import number, signed
+from bertlab.ablation.report.words import amount, number, signed
 
 HOSTILE = "<script>alert('a_b')</script> & 100% of $x$ | \\input{#1} ~^*`é中 \"q\""
 
@@ -546,3 +546,11 @@ def test_the_same_runs_give_the_same_files(report: Report, tmp_path: Path) -> No
 def test_numbers_have_true_signs_and_no_negative_zero(value: float, text: str) -> None:
     assert number(value, 1) == text
     assert signed(0.3, 1) == "+0.3"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0"), (999, "999"), (999.6, "1 thousand"), (999_500, "1 million"), (12e6, "12 million"), (9.996e11, "1 × 10¹²"), (2e21, "2 × 10²¹")],
+)
+def test_large_numbers_have_the_unit_that_they_are_rounded_to(value: float, text: str) -> None:
+    assert amount(value) == text

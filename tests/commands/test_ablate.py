@@ -282,7 +282,20 @@ class TestCommand:
 
 
 @pytest.mark.parametrize(
-    ("number", "shown"), [(0, "–"), (12, "12"), (61440, "61.4 k"), (12e6, "12 M"), (1.5e9, "1.5 G"), (3.3e12, "3.3 T"), (4.2e17, "420 P")]
+    ("number", "shown"),
+    [
+        (0, "–"),
+        (12, "12"),
+        (999.6, "1 k"),
+        (61440, "61.4 k"),
+        (999_499, "999 k"),
+        (999_500, "1 M"),
+        (12e6, "12 M"),
+        (1.5e9, "1.5 G"),
+        (3.3e12, "3.3 T"),
+        (4.2e17, "420 P"),
+        (9.999e17, "1 E"),
+    ],
 )
 def test_numbers_in_short(number: float, shown: str) -> None:
     assert in_short(number) == shown

@@ -40,7 +40,9 @@ def probability(value: float) -> str:
 
 def amount(value: float) -> str:
     """A large number in a few signs: 12.0 million."""
+    rounded = float(f"{value:.3g}")  # first, since 999,600 is a million and no 1e+03 thousand
     for size, word in (
+        (1e21, "× 10²¹"),
         (1e18, "× 10¹⁸"),
         (1e15, "× 10¹⁵"),
         (1e12, "× 10¹²"),
@@ -48,9 +50,9 @@ def amount(value: float) -> str:
         (1e6, "million"),
         (1e3, "thousand"),
     ):
-        if value >= size:
-            return f"{value / size:.3g} {word}"
-    return f"{value:.3g}"
+        if rounded >= size:
+            return f"{rounded / size:.3g} {word}"
+    return f"{rounded:.3g}"
 
 
 def listed(words: list[str] | tuple[str, ...]) -> str:
