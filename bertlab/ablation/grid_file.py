@@ -115,10 +115,12 @@ class GridReader(Values):
         value = top.get("random")
         if value is None or isinstance(value, bool):
             return {}
-        found = self.mapping(value, "random", None)
+        found, randoms = self.mapping(value, "random", None), [row.name for row in rows.values() if row.random]
         for name, other in found.items():
             self.known("random", "row", str(name), rows)
-            self.known(f"random.{name}", "row", str(other), [*(row.name for row in rows.values() if row.random)])
+            if not randoms:
+                raise self.error(f"random.{name}", f"{other} cannot be its random row, since no row says random: true: add one that does")
+            self.known(f"random.{name}", "row", str(other), randoms)
         return {str(name): str(other) for name, other in found.items()}
 
     def _scales(self, found: Mapping[str, Any], where: str) -> tuple[str, ...]:
