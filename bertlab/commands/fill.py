@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def run(words: list[str]) -> int:
     """Print the likeliest words for every [MASK] of a text. Returns the exit code."""
-    parsed = parse_words(words, ("checkpoint", "paths.runs", "top_k"), json=True)
+    parsed = parse_words(words, ("checkpoint", "paths.runs", "top_k"), switches=("--json",))
     if parsed.help:
         from bertlab.arguments import Arguments
         from bertlab.help import show_help
@@ -27,7 +27,7 @@ def run(words: list[str]) -> int:
         raise UserError('fill needs one text, in quotes: bertlab fill "Paris is the [MASK] of France." checkpoint=RUN.')
     top_k = parsed.whole_number("top_k", 5)
     found = named_model("fill", parsed).fill(parsed.texts[0], top_k)
-    if parsed.json:
+    if "--json" in parsed.switches:
         print(json.dumps([[asdict(candidate) for candidate in candidates] for candidates in found], ensure_ascii=False, indent=2))
         return 0
     for number, candidates in enumerate(found, 1):

@@ -12,7 +12,7 @@ from bertlab.errors import UserError
 
 def run(words: list[str]) -> int:
     """Print a text's continuation. Returns the exit code."""
-    parsed = parse_words(words, ("checkpoint", "paths.runs", "max_tokens", "temperature", "top_k", "stop", "seed"), json=True)
+    parsed = parse_words(words, ("checkpoint", "paths.runs", "max_tokens", "temperature", "top_k", "stop", "seed"), switches=("--json",))
     if parsed.help:
         from bertlab.arguments import Arguments
         from bertlab.help import show_help
@@ -28,5 +28,5 @@ def run(words: list[str]) -> int:
     }
     temperature, stop = parsed.number("temperature", 1.0), parsed.values.get("stop")
     text = named_model("generate", parsed).generate(prompt, temperature=temperature, stop=stop, **settings)
-    print(json.dumps({"text": text}, ensure_ascii=False) if parsed.json else text)
+    print(json.dumps({"text": text}, ensure_ascii=False) if "--json" in parsed.switches else text)
     return 0

@@ -23,22 +23,21 @@ _KEYS = ("paths.runs", "paths.cache", "logger.project", "logger.entity")
 
 def run(words: list[str]) -> int:
     """Print the tables that the words name, or all, and write their reports. Returns the exit code."""
-    switches = {word for word in words if word in _SWITCHES}
-    parsed = parse_words([word for word in words if word not in switches], _KEYS, {"--to": "folder"})
+    parsed = parse_words(words, _KEYS, {"--to": "folder"}, _SWITCHES)
     if parsed.help:
         from bertlab.arguments import Arguments
         from bertlab.help import show_help
 
         return show_help("report", Arguments())
-    if "--artifacts" in switches and "--publish" not in switches:
+    if "--artifacts" in parsed.switches and "--publish" not in parsed.switches:
         raise UserError("--artifacts adds to what --publish sends to Weights & Biases: give --publish, too.")
     from bertlab.ablation.manifest import find_manifests
 
     runs = PathsConfig(parsed.values.get("paths.runs", PathsConfig().runs)).runs_folder
     manifests = find_manifests(runs, parsed.texts)
     found = show_tables(manifests, runs, Path(parsed.values["folder"]).expanduser() if "folder" in parsed.values else None)
-    if "--publish" in switches:
-        _publish(found, runs, parsed, artifacts="--artifacts" in switches)
+    if "--publish" in parsed.switches:
+        _publish(found, runs, parsed, artifacts="--artifacts" in parsed.switches)
     return 0
 
 

@@ -17,8 +17,8 @@ class Words:
 
     texts: list[str] = field(default_factory=list)
     values: dict[str, str] = field(default_factory=dict)  # of keys, and of flags that take a value
+    switches: set[str] = field(default_factory=set)  # flags without a value
     help: bool = False
-    json: bool = False
 
     def keep(self, name: str, value: str, said: str) -> None:
         """Keep the value of a key or a flag, which stands on the command line as ``said``. UserError when it has another one already."""
@@ -48,7 +48,9 @@ class Words:
         return number
 
 
-def parse_words(words: Sequence[str], keys: Collection[str], flags: Mapping[str, str] | None = None, *, json: bool = False) -> Words:
+def parse_words(
+    words: Sequence[str], keys: Collection[str], flags: Mapping[str, str] | None = None, switches: Collection[str] = ()
+) -> Words:
     """Tell texts, keys and flags apart.
 
     A word of the form key=value without white space is a key of ``keys``; after ``--`` everything is text.
@@ -57,7 +59,7 @@ def parse_words(words: Sequence[str], keys: Collection[str], flags: Mapping[str,
         words: what stood after the verb.
         keys: the keys that the verb has.
         flags: the flags that take a value → the name under which it is kept.
-        json: whether the verb has the flag ``--json``.
+        switches: the flags that take none, besides ``--help``.
 
     Raises:
         UserError: an unknown key or flag, a flag without its value, or two values for one of them.
@@ -72,14 +74,14 @@ def parse_words(words: Sequence[str], keys: Collection[str], flags: Mapping[str,
             break
         if word in ("--help", "-h"):
             parsed.help = True
-        elif word == "--json" and json:
-            parsed.json = True
+        elif word in switches:
+            parsed.switches.add(word)
         elif flag in flags:
             if not attached and not rest:
                 raise UserError(f"{flag} needs a value, as in {flag} {flags[flag].upper()}.")
             parsed.keep(flags[flag], attached or rest.pop(0), flag)
         elif re.match(r"--?[A-Za-z]", word) and " " not in word:
-            raise unknown("flag", word, [*flags, "--help", *(["--json"] if json else [])])
+            raise unknown("flag", word, [*flags, *switches, "--help"])
         elif found := _KEY.fullmatch(word):
             if found[1] not in keys:
                 raise unknown("key", found[1], keys)

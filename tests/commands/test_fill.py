@@ -48,7 +48,8 @@ class TestWords:
         assert parsed.texts == ["2 + 2 = [MASK]", "-", "a b=c"]
         assert parsed.values == {"checkpoint": "a=b", "folder": "x", "top_k": "3", "stop": "the end", "parts": "y"}
         assert parse_words(["--", "--to", "checkpoint=x"], ("checkpoint",)).texts == ["--to", "checkpoint=x"]
-        assert parse_words(["-h", "--json"], (), json=True).help
+        parsed = parse_words(["-h", "--json"], (), switches=("--json",))
+        assert (parsed.help, parsed.switches) == (True, {"--json"})
 
     @pytest.mark.parametrize(
         ("words", "said"),

@@ -39,7 +39,8 @@ def test_reports_go_where_they_are_told_to(runs: Path, tmp_path: Path, capsys: p
     [
         (["tabel5"], "did you mean table5"),
         (["--artifacts"], "give --publish, too"),
-        (["--pubish"], "Unknown flag"),
+        (["--pubish"], "Unknown flag '--pubish': did you mean --publish?"),
+        (["--foo"], "choose from --artifacts, --help, --publish, --to"),
         (["logger.projekt=x"], "did you mean logger.project"),
     ],
 )
