@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,15 @@ import pytest
 from fake_runs import FakeTable
 from wandb_server import STUB, wandb_server
 
+from bertlab.ablation.collect import Collected, collect
 from bertlab.ablation.grid import Column
-from bertlab.ablation.report.build import report_table
+from bertlab.ablation.report.build import report_of, report_table
+from bertlab.ablation.report.model import Report
 from bertlab.ablation.report.publish import build, specification
 from bertlab.ablation.report.render import render_all
-from bertlab.ablation.report.wandb_tables import Mirrored
+from bertlab.ablation.report.wandb_tables import Mirrored, mirror_table
+from bertlab.config import LoggerConfig
+from bertlab.errors import UserError
 
 COLUMNS = {"mnli": Column("mnli", "MNLI", "mnli", "accuracy")}
 
@@ -62,6 +67,36 @@ def test_specification_has_text_run_sets_tables_and_plots(tmp_path: Path) -> Non
     assert all(done.values())
     assert "held_out/128/perplexity" in text
     assert "plots/cells-mnli" in text
+
+
+def nothing_run(runs: Path, name: str) -> tuple[Collected, Report]:
+    """A table of which nothing has run, called ``name``."""
+    table = small_table(runs)
+    collected = collect(table.write(leave=list(table.manifest().nodes)), runs)
+    return collected, replace(report_of(collected), table=name)
+
+
+@pytest.mark.parametrize("name", ["it's", 'a "b"', "x" * 70])
+def test_a_table_of_any_name_is_found_by_its_tag(name: str, tmp_path: Path) -> None:
+    _, found = nothing_run(tmp_path, name)
+    written = json.loads(specification(build(found, Mirrored("bertlab", None, False, "report", None, ()), tmp_path)))
+    (of_table,) = [block["metadata"]["runSets"] for block in written["blocks"] if block["type"] == "panel-grid"]  # there are no runs
+    assert of_table[0]["filters"]["filters"][0]["value"] == [name[:64]]
+
+
+def test_tags_are_no_longer_than_they_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tags: list[str] = []
+
+    def init(**settings: Any) -> None:
+        tags.extend(settings["tags"])
+        raise RuntimeError
+
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setattr("wandb.init", init)
+    collected, found = nothing_run(tmp_path, "x" * 70)
+    with pytest.raises(UserError, match="did not accept the table"):
+        mirror_table(collected, found, tmp_path / "report.html", LoggerConfig(), tmp_path)
+    assert tags == ["x" * 64, "scale-smoke"]
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from bertlab.ablation.collect import DONE
 from bertlab.ablation.graph import FINETUNING, PRETRAINING
 from bertlab.ablation.report.markdown import markdown
 from bertlab.ablation.report.model import Report
-from bertlab.ablation.report.wandb_tables import REPORT_JOB, Mirrored
+from bertlab.ablation.report.wandb_tables import REPORT_JOB, Mirrored, as_tag
 from bertlab.errors import UserError
 from bertlab.files import write_atomically
 
@@ -53,7 +53,7 @@ def build(report: Report, mirrored: Mirrored, folder: Path) -> Any:
 
     # What names no owner is looked for with the owner of the report, and takes no login to be written down.
     place = {"project": mirrored.project, **({"entity": mirrored.entity} if mirrored.online and mirrored.entity else {})}
-    table_run = wr.Runset(**place, name="The table", filters=f"Tags in ['{report.table}'] and JobType = '{REPORT_JOB}'")
+    table_run = wr.Runset(**place, name="The table", filters=f"Tags in {[as_tag(report.table)]} and JobType = '{REPORT_JOB}'")
     # By their ids: a run that another table's call has sent, or a call of its own, has that one's group and tags.
     sets = [
         wr.Runset(**place, name=label, filters=f"ID in {names}")
@@ -72,9 +72,9 @@ def build(report: Report, mirrored: Mirrored, folder: Path) -> Any:
         wr.MarkdownBlock(text=markdown(report)),
         wr.H2(text="Tables and plots"),
         wr.PanelGrid(runsets=[table_run], panels=[*tables, figures]),
-        wr.H2(text="Runs"),
-        wr.PanelGrid(runsets=sets, panels=curves),
     ]
+    if sets:  # a grid of panels takes one at least
+        blocks += [wr.H2(text="Runs"), wr.PanelGrid(runsets=sets, panels=curves)]
     entity = mirrored.entity or ""  # without one it would be asked for at the server
     title = f"{report.title} ({report.table}, {report.scale})"[:128]
     return wr.Report(project=mirrored.project, entity=entity, title=title, description=report.source or "", blocks=blocks, width="fluid")

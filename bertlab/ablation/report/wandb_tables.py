@@ -31,6 +31,7 @@ from bertlab.training.wandb_mirror import START_SECONDS, WandbMirror, mode
 
 REPORT_JOB = "report"
 _SENT = "wandb.json"  # beside the records: which runs are at which project
+_LONGEST_TAG = 64  # a longer one is refused
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,12 @@ def _of_run(destination: LoggerConfig, collected: Collected, state: NodeState, r
     """Who the run is there."""
     rows = {row for (row, _, _), runs in collected.cells.items() if any(_concerns(collected, run.key, state) for run in runs)}
     tags = [report.table, f"scale-{report.scale}", *sorted(f"row-{row}" for row in rows)]
-    return replace(destination, group=group, tags=[tag[:64] for tag in tags])
+    return replace(destination, group=group, tags=[as_tag(tag) for tag in tags])
+
+
+def as_tag(text: str) -> str:
+    """As much of ``text`` as a tag can hold."""
+    return text[:_LONGEST_TAG]
 
 
 def _concerns(collected: Collected, key: str, state: NodeState) -> bool:
@@ -173,7 +179,7 @@ def _mirror_report(
             entity=destination.entity,
             group=group,
             job_type=REPORT_JOB,
-            tags=[report.table, f"scale-{report.scale}"],
+            tags=[as_tag(report.table), as_tag(f"scale-{report.scale}")],
             id=name,
             name=name,
             resume="allow",
