@@ -484,6 +484,15 @@ def test_labels_are_text_in_markdown(hostile: Report) -> None:
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table[: len(hostile.rows) + 2]}) == 1
 
 
+@pytest.mark.parametrize("label", ["+ BiLSTM", "- BiLSTM", "1. BiLSTM", "12) BiLSTM"])
+def test_labels_open_no_list_within_the_list_of_what_is_missing(label: str, report: Report) -> None:
+    """As GitHub's Markdown has it, where a backslash takes a sign for itself."""
+    text = markdown(replace(report, gaps=(f"{label} × MNLI: 1 failed.",)))
+    (item,) = [line.removeprefix("- ") for line in text.splitlines() if "BiLSTM" in line]
+    assert re.match(r"[-+] |\d+[.)] ", item) is None
+    assert item.replace("\\", "") == f"{label} × MNLI: 1 failed."
+
+
 def test_labels_are_text_in_csv_and_json(hostile: Report) -> None:
     assert csv.DictReader(io.StringIO(table_csv(hostile))).__next__()["column_label"] == HOSTILE
     assert json.loads(as_json(hostile))["title"] == HOSTILE
@@ -550,7 +559,15 @@ def test_numbers_have_true_signs_and_no_negative_zero(value: float, text: str) -
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0, "0"), (999, "999"), (999.6, "1 thousand"), (999_500, "1 million"), (12e6, "12 million"), (9.996e11, "1 × 10¹²"), (2e21, "2 × 10²¹")],
+    [
+        (0, "0"),
+        (999, "999"),
+        (999.6, "1 thousand"),
+        (999_500, "1 million"),
+        (12e6, "12 million"),
+        (9.996e11, "1 × 10¹²"),
+        (2e21, "2 × 10²¹"),
+    ],
 )
 def test_large_numbers_have_the_unit_that_they_are_rounded_to(value: float, text: str) -> None:
     assert amount(value) == text

@@ -10,6 +10,7 @@ from bertlab.ablation.report.words import LEGEND, amount, cell_lines, listed
 from bertlab.counting import counted
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$])")
+_OPENS_ITEM = re.compile(r"^(\d*)([-+.)])(?= |$)")  # a list within the list would begin with "- ", "+ ", "1. " or "1) "
 
 
 def markdown(report: Report, plots: Sequence[str] = ()) -> str:
@@ -17,7 +18,7 @@ def markdown(report: Report, plots: Sequence[str] = ()) -> str:
     parts = [f"# {escaped(report.title)}", _opening(report), _table(report), f"{escaped(LEGEND)}."]
     parts += [f"**{escaped(note.heading)}.** {escaped(note.text)}" for note in report.notes]
     if report.gaps:
-        parts += ["## Missing", "\n".join(f"- {escaped(gap)}" for gap in report.gaps)]
+        parts += ["## Missing", "\n".join(f"- {_item(gap)}" for gap in report.gaps)]
     if plots:
         parts += ["## Plots", "\n".join(f"![{escaped(name)}]({name})" for name in plots)]
     if report.settings:
@@ -29,6 +30,11 @@ def markdown(report: Report, plots: Sequence[str] = ()) -> str:
 def escaped(text: str) -> str:
     """Text that Markdown and HTML take as it is, on one line."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split())).replace("\\<", "&lt;").replace("\\>", "&gt;").replace("\\&", "&amp;")
+
+
+def _item(text: str) -> str:
+    """Text for an item of a list."""
+    return _OPENS_ITEM.sub(r"\1\\\2", escaped(text))
 
 
 def table_lines(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
