@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic
 
@@ -22,16 +22,16 @@ import hydra
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
+from hydra.errors import HydraException, MissingConfigException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
+from omegaconf.errors import ConfigKeyError, MissingMandatoryValue, OmegaConfBaseException
 from yaml import YAMLError
 
 from bertlab.arguments import Arguments
 from bertlab.errors import UserError, unknown
 from bertlab.groups import choices, default_choices
 from bertlab.keys import check_key, words_for
-from bertlab.overrides import prepare_overrides
+from bertlab.overrides import prepare_overrides, text_of
 from bertlab.resources import conf_folder
 from bertlab.schemas import C, Schema, belongs
 from bertlab.secrecy import refuse_secrets_of
@@ -47,6 +47,9 @@ _QUIET = {
 }
 
 _FROM_RUN = "from_run"  # the name of a run's own configuration, which is no file of choices
+_FROM_CHOICES = "from_choices"  # what many commands start from alike
+
+_ENTRY = re.compile(r"\[(\d+)\]")  # of a list, as OmegaConf has it in keys
 
 # How Hydra begins what OmegaConf says of a file.
 _COMPOSING = re.compile(r"In '([^']+)': \w+ raised while composing config: ")
@@ -76,7 +79,7 @@ def compose(
     Raises:
         UserError: whatever is wrong with the arguments or with a configuration file.
     """
-    folders = [*([arguments.config_dir] if arguments.config_dir else []), conf_folder()]
+    folders = _folders(arguments.config_dir)
     _check_config_name(arguments.config_name, folders)
     _refuse_code(arguments)
     groups = {group: found for group, found in choices(folders).items() if belongs(group, schema)}
@@ -114,7 +117,7 @@ def compose_all(schema: Schema[C], commands: Sequence[Sequence[str]], config_dir
     Raises:
         UserError: whatever is wrong with one of them.
     """
-    folders = [*([config_dir] if config_dir else []), conf_folder()]
+    folders = _folders(config_dir)
     if config_dir:
         refuse_code(config_dir)
     groups = {group: found for group, found in choices(folders).items() if belongs(group, schema)}
@@ -123,12 +126,19 @@ def compose_all(schema: Schema[C], commands: Sequence[Sequence[str]], config_dir
     for overrides in prepared:
         _check_required(schema, overrides, groups)
     _register(schema, None, groups, [])
-    search = [f"hydra.searchpath=[file://{config_dir}]"] if config_dir else []
+    # Hydra reads the primary configuration before it knows of hydra.searchpath, so that one cannot be a file of the second folder.
+    ConfigStore.instance().store(name=_FROM_CHOICES, node={"defaults": [schema.name]})
+    search = [f"hydra.searchpath={text_of([f'file://{folder}' for folder in folders[1:]])}"]
     try:
-        with initialize_config_dir(version_base="1.3", config_dir=str(conf_folder())):
-            return [_to_config(schema, hydra.compose(schema.name, overrides=[*search, *overrides])) for overrides in prepared]
+        with initialize_config_dir(version_base="1.3", config_dir=str(folders[0])):
+            return [_to_config(schema, hydra.compose(_FROM_CHOICES, overrides=[*search, *overrides])) for overrides in prepared]
     except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
         raise _as_user_error(error, schema) from error
+
+
+def _folders(config_dir: Path | None) -> list[Path]:
+    """Where files of choices are looked for: of two with the same name, the user's own counts."""
+    return [*([config_dir.absolute()] if config_dir else []), conf_folder()]
 
 
 def _refuse_code(arguments: Arguments) -> None:
@@ -159,14 +169,19 @@ def _check_required(schema: Schema[Any], overrides: list[str], groups: Mapping[s
 
 
 def _run_hydra(task: Callable[[DictConfig], None], schema: Schema[Any], arguments: Arguments, overrides: list[str], primary: str) -> None:
-    """Hand over to ``hydra.main`` as if the flags and overrides had been given to it."""
+    """Hand over to ``hydra.main`` as if the flags and overrides had been given to it.
+
+    Hydra looks into its --config-dir last, so the user's own folder takes the place of the main one and the bundled one that of the other.
+    """
+    main, *others = _folders(arguments.config_dir)
+    flags = replace(arguments, config_dir=others[0] if others else None).hydra_flags()
     quiet = [f"{key}={value}" for key, value in _QUIET.items() if not any(o.lstrip("+").startswith(f"{key}=") for o in overrides)]
     with tempfile.TemporaryDirectory(prefix="bertlab-") as scratch:  # Hydra leaves a multirun.yaml in the sweep's folder
         if arguments.multirun and not any(override.startswith("hydra.sweep.dir=") for override in overrides):
             quiet += [f"hydra.sweep.dir={scratch}", "hydra.sweep.subdir=."]
-        with _command_line([sys.argv[0], *arguments.hydra_flags(), *quiet, *overrides]), _errors_as_exceptions():
+        with _command_line([sys.argv[0], *flags, *quiet, *overrides]), _errors_as_exceptions():
             try:
-                hydra.main(version_base="1.3", config_path=str(conf_folder()), config_name=primary)(task)()
+                hydra.main(version_base="1.3", config_path=str(main), config_name=primary)(task)()
             except (HydraException, OmegaConfBaseException, YAMLError, UnicodeDecodeError) as error:
                 raise _as_user_error(error, schema) from error
 
@@ -205,16 +220,21 @@ def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
     if key is not None and any(isinstance(cause, MissingMandatoryValue) for cause in causes):
         section, _, name = key.rpartition(".")
         return UserError(f"{key} is missing{f', also from the file that {section}= names' if section else ''}: add {name}: … there.")
+    if missing := next((cause for cause in causes if isinstance(cause, MissingConfigException) and cause.missing_cfg_file), None):
+        group, _, choice = str(missing.missing_cfg_file).rpartition("/")
+        return UserError(f"A list of defaults is wrong: {unknown(group or 'configuration', choice, missing.options or [])}")
     words = " ".join(str(error).split("\n    full_key")[0].split()).rstrip(".")
-    if key is None:
-        return UserError(f"{words}.")
     composing = _COMPOSING.match(words)
-    where, words = ("" if composing[1] == _FROM_RUN else f"{composing[1]}.yaml: ", words[composing.end() :]) if composing else ("", words)
+    where, words = ("" if composing[1] in (_FROM_RUN, _FROM_CHOICES) else f"{composing[1]}.yaml: ", words[composing.end() :]) if composing else ("", words)
+    if key is None:
+        return UserError(f"{where}{words}.")
     try:
-        takes = f" takes {words_for(check_key(key, schema.config))}" if key else ""
+        kind = check_key(_ENTRY.sub(r".\1", key), schema.config)
     except UserError as unknown_key:
-        return UserError(f"{where}{unknown_key}")
-    return UserError(f"{where}{key}{takes} ({words}).")
+        if any(isinstance(cause, ConfigKeyError) for cause in causes):
+            return UserError(f"{where}{unknown_key}")
+        return UserError(f"{where}{key}: {words}.")  # inside an entry of a list OmegaConf names the key as the entry has it
+    return UserError(f"{where}{key} takes {words_for(kind)} ({words}).")
 
 
 @contextmanager

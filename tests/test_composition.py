@@ -10,7 +10,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from bertlab.arguments import parse_arguments
-from bertlab.composition import Job, compose
+from bertlab.composition import Job, compose, compose_all
 from bertlab.config import CorpusConfig, PretrainConfig
 from bertlab.errors import UserError
 from bertlab.groups import choices, default_choices, default_values, description
@@ -112,6 +112,21 @@ class TestBudget:
         assert [(job.config.budget.steps, job.config.budget.tokens) for job in jobs("-m", "budget.steps=1,2")] == [(1, None), (2, None)]
 
 
+class TestNumbers:
+    def test_a_whole_number_may_be_written_1e3_wherever_one_is_meant(self) -> None:
+        composed = config("checkpointing.keep_at=[1e3,7]", "lengths.stages=[{share: 1, length: 1e2}]", "validation={lengths: [3.2e1]}")
+        assert (composed.checkpointing.keep_at, composed.lengths.stages[0].length, composed.validation.lengths) == ([1000, 7], 100, [32])
+        mixture = config("corpus=mixture", "corpus.sources.a.filter.min_words=1e2", "corpus.sources.a.weight=2e0")
+        assert (mixture.corpus.sources["a"].filter.min_words, mixture.corpus.sources["a"].weight) == (100, 2.0)
+
+    def test_beside_other_values_of_a_sweep(self) -> None:
+        assert [job.config.seed for job in jobs("-m", "seed=1e1,3,${model.layers}", "model.layers=6")] == [10, 3, 6]
+
+    @pytest.mark.parametrize("text", ["1e3", "007", "true", "False"])
+    def test_text_stays_as_it_was_written(self, text: str) -> None:
+        assert config(f"corpus.column={text}").corpus.column == text
+
+
 class TestSources:
     @pytest.mark.parametrize("plus", ["+", "++", ""])
     def test_a_mixture_is_given_on_the_command_line_and_typed(self, plus: str) -> None:
@@ -183,6 +198,7 @@ class TestRefusals:
             (["batch.micro=${batch.nothing}"], ["batch.micro", "batch.nothing"]),
             (["hydra/launcher=nothing"], ["hydra/launcher"]),
             (["hydra.nothing=1"], ["hydra.nothing"]),
+            (["-m", "seed=1e1,x"], ["seed takes a whole number, not 'x'"]),
         ],
         ids=str,
     )
@@ -271,6 +287,7 @@ class TestOwnFolder:
         (tmp_path / "model" / "wrong.yaml").write_text("layers: many\n")
         (tmp_path / "model" / "unknown.yaml").write_text("layerz: 3\n")
         (tmp_path / "model" / "broken.yaml").write_text("layers: [3\n")
+        (tmp_path / "model" / "list.yaml").write_text("- layers\n")
         (tmp_path / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [override /norm: batch]\nseed: 5\n")
         return tmp_path
 
@@ -281,6 +298,27 @@ class TestOwnFolder:
         assert "did you mean odd" in refusal("model=od", f"--config-dir={folder}")
         assert description(folder / "model" / "odd.yaml") == "Three layers."
 
+    def test_of_two_choices_with_one_name_the_users_own_counts(self, tmp_path: Path) -> None:
+        for file, text in {
+            "model/tiny.yaml": "# Five layers.\nlayers: 5\nhidden: 128\nheads: 2\n",
+            "launcher/slurm.yaml": "kind: slurm\naccount: nlp\n",
+            "norm/layer.yaml": "kind: layer\nplacement: pre\n",  # a default of the bundled primary file
+        }.items():
+            (tmp_path / file).parent.mkdir()
+            (tmp_path / file).write_text(text)
+        composed = config("--config-dir", str(tmp_path), "model=tiny", "launcher=slurm")
+        assert (composed.model.layers, composed.launcher.account, composed.norm.placement) == (5, "nlp", "pre")
+        assert compose_all(PRETRAIN, [["model=tiny", "launcher=slurm"]], tmp_path) == [composed]
+        assert config("--config-dir", str(tmp_path), "model=mini").model.layers == 4  # what the folder lacks is the bundled one
+        assert description(choices([tmp_path, conf_folder()])["model"]["tiny"]) == "Five layers."  # as the help has it
+
+    def test_a_folder_whose_name_means_something_to_hydra(self, tmp_path: Path) -> None:
+        folder = tmp_path / "mine, [and] {yours}=$x"
+        (folder / "model").mkdir(parents=True)
+        (folder / "model" / "odd.yaml").write_text("layers: 3\n")
+        assert config("--config-dir", str(folder), "model=odd").model.layers == 3
+        assert compose_all(PRETRAIN, [["model=odd"]], folder)[0].model.layers == 3
+
     def test_a_broken_file_to_start_from(self, folder: Path) -> None:
         assert "broken.yaml" in refusal(f"--config-dir={folder / 'model'}", "--config-name=broken")
 
@@ -290,10 +328,16 @@ class TestOwnFolder:
             ("wrong", "model/wrong.yaml: model.layers takes a whole number (Value 'many'"),
             ("unknown", "model/unknown.yaml: Unknown key 'model.layerz': did you mean model.layers"),
             ("broken", "broken.yaml"),
+            ("list", "model/list.yaml: Merge error: list is not a subclass of ModelConfig"),
         ],
     )
     def test_its_files_are_checked(self, folder: Path, choice: str, said: str) -> None:
         assert said in refusal(f"model={choice}", f"--config-dir={folder}")
+
+    def test_so_is_what_they_choose(self, folder: Path) -> None:
+        (folder / "experiment" / "mine.yaml").write_text("# @package _global_\ndefaults: [override /norm: lyer]\n")
+        said = refusal("+experiment=mine", f"--config-dir={folder}")
+        assert said.startswith("A list of defaults is wrong: Unknown norm 'lyer': did you mean layer")
 
     def test_a_run_is_started_again_from_the_configuration_in_its_folder(self, tmp_path: Path) -> None:
         before = config("model=mini", "budget.steps=77", "corpus=mixture", "corpus.sources.a.path=x")
@@ -302,6 +346,16 @@ class TestOwnFolder:
         assert config("--config-dir", str(tmp_path), "--config-name", "config", "seed=9").seed == 9
         again = config("--config-dir", str(tmp_path), "--config-name", "config", "+model=tiny")
         assert (again.model.name, again.budget.steps) == ("tiny", 77)
+
+    @pytest.mark.parametrize(("time", "minutes"), [("12:00:00", 43200), ("2:30", 150)])
+    def test_a_time_without_quotes_is_refused(self, time: str, minutes: int, tmp_path: Path) -> None:
+        assert yaml.safe_load(time) == minutes
+        (tmp_path / "launcher").mkdir()
+        file = tmp_path / "launcher" / "mine.yaml"
+        file.write_text(f"kind: slurm\ntime: {time}\n")
+        assert f"{file}:2: {time} without quotes is a number in base 60: write '{time}'" in refusal(f"--config-dir={tmp_path}")
+        file.write_text(f"kind: slurm\ntime: '{time}'\n")
+        assert config(f"--config-dir={tmp_path}", "launcher=mine").launcher.time == time
 
     def test_a_base_takes_overrides_and_choices(self) -> None:
         before = config("model=mini", "budget.steps=77", "corpus=mixture", "corpus.sources.a.path=x")
