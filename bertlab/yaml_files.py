@@ -13,6 +13,7 @@ from bertlab.errors import UserError
 
 MOST_VALUES = 200_000  # once aliases are written out: a few lines of them can stand for more than any memory holds
 LARGEST_FILE = 1 << 25  # bytes
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _OF_HYDRA = ("hydra", "_target_", "_partial_", "_args_", "_recursive_", "_convert_")  # keys that decide what is called
 
 
@@ -46,7 +47,16 @@ def _composed(path: Path, text: str) -> Any:
         raise UserError(f"Cannot read {path}: it is nested too deeply.") from error
     if node is not None and _extent(node, {}, set()) > MOST_VALUES:
         raise UserError(f"Cannot read {path}: with its aliases written out it holds more than {MOST_VALUES:,} values, or itself.")
+    _refuse_base_60(path, node)
     return node
+
+
+def _refuse_base_60(path: Path, node: Any) -> None:
+    """Refuse a time without quotes: YAML 1.1 reads 12:00:00 as the number 43200, and nobody means that."""
+    for scalar in _scalars(node, set()) if node is not None else ():
+        if ":" in scalar.value and scalar.tag in _NUMBERS:
+            line = scalar.start_mark.line + 1
+            raise UserError(f"{path}:{line}: {scalar.value} without quotes is a number in base 60: write '{scalar.value}'.")
 
 
 def refuse_code(folder: Path) -> None:
