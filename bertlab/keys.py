@@ -53,6 +53,18 @@ def check_value(key: str, value: Any, kind: Any, schema: type) -> None:
         raise UserError(f"{key} takes {words_for(kind)}, not {shown(value)}.")
 
 
+def with_whole_numbers(value: Any, kind: Any) -> Any:
+    """A ``value`` that a key of type ``kind`` can take, with 1e3 as 1000 wherever in it a whole number is meant."""
+    bare = bare_type(kind)
+    if bare is int and isinstance(value, float):
+        return int(value)
+    if isinstance(value, list):
+        return [with_whole_numbers(entry, get_args(bare)[0]) for entry in value]
+    if isinstance(value, Mapping):
+        return {name: with_whole_numbers(entry, _member(bare, str(name))) for name, entry in value.items()}
+    return value
+
+
 def words_for(kind: Any) -> str:
     """A type as words for a message: ``int | None`` is "a whole number or null"."""
     bare = bare_type(kind)

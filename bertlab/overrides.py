@@ -18,7 +18,7 @@ from hydra.errors import HydraException
 
 from bertlab.config import BudgetConfig
 from bertlab.errors import UserError, unknown
-from bertlab.keys import bare_type, check_key, check_value, leaf_keys, open_root
+from bertlab.keys import bare_type, check_key, check_value, leaf_keys, open_root, with_whole_numbers
 from bertlab.schemas import Schema
 
 _GRAMMAR = frozenset("'\"[]{}(),\\$")  # what has a meaning in a value
@@ -128,20 +128,27 @@ def _written(override: Override, schema: Schema[Any], groups: Collection[str], c
     if override.is_add():
         line = "+" + line
     values, (name, _, written) = values_of(override), line.partition("=")
-    kind = bare_type(check_key(key, schema.config))
-    if kind is int and any(isinstance(value, float) for value in values):
-        return f"{name}={','.join(text_of(value if value is None else int(value)) for value in values)}"
-    if kind is str and any(isinstance(value, int | float) for value in values):
-        return f"{name}={','.join(_quoted_number(word.strip()) for word in written.split(','))}"
+    kind = check_key(key, schema.config)
+    whole = _typed_values(override, schema)
+    if [*map(repr, whole)] != [*map(repr, values)]:
+        return f"{name}={','.join(map(text_of, whole))}"
+    if bare_type(kind) is str and any(isinstance(value, int | float) for value in values):
+        return f"{name}={','.join(_quoted(word.strip()) for word in written.split(','))}"
     return line
 
 
-def _quoted_number(word: str) -> str:
-    """A number in quotes; what is none stays as it is."""
+def _typed_values(override: Override, schema: Schema[Any]) -> list[Any]:
+    """``values_of``, with 1e3 as 1000 where a whole number is meant."""
+    kind = check_key(override.key_or_group, schema.config)
+    return [with_whole_numbers(value, kind) for value in values_of(override)]
+
+
+def _quoted(word: str) -> str:
+    """A number, true or false in quotes; what is neither stays as it is."""
     try:
         float(word)
     except ValueError:
-        return word
+        return text_of(word) if word.lower() in ("true", "false") else word
     return text_of(word)
 
 
@@ -168,7 +175,7 @@ def _merged(overrides: list[Override], schema: Schema[Any]) -> list[str]:
     roots = [str(open_root(override.key_or_group, schema.config)) for override in overrides]
     for root in dict.fromkeys(roots):
         within = [override for override, its_root in zip(overrides, roots, strict=True) if its_root == root]
-        nested = [[_nest(override.key_or_group, root, value) for value in values_of(override)] for override in within]
+        nested = [[_nest(override.key_or_group, root, value) for value in _typed_values(override, schema)] for override in within]
         if wrong := [override.input_line for override, values in zip(within, nested, strict=True) if not all(map(_is_mapping, values))]:
             raise UserError(f"{wrong[0]!r}: {root} takes a mapping, as in {root}={{NAME: {{…}}}}.")
         combined = [_deep_merge(combination) for combination in itertools.product(*nested)]
