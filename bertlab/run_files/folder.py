@@ -39,6 +39,21 @@ from bertlab.yaml_files import read_yaml
 
 T = TypeVar("T")
 
+
+class _ConfigDumper(yaml.SafeDumper):
+    """Puts text in quotes that Hydra would read as a number: 1e5 is text to YAML's own rules."""
+
+
+def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    try:
+        float(text.replace("_", ""))
+    except ValueError:
+        return dumper.represent_str(text)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="'")
+
+
+_ConfigDumper.add_representer(str, _text_node)
+
 _SHOWN_RUNS = 5  # in the error for a name that is none
 
 # Keys that hold a path of an input, and sections that describe a corpus, wherever a configuration has them.
@@ -174,7 +189,7 @@ class RunFolder:
             _change(values, key, _absolute)
         for key in _CORPORA:
             _change(values, key, _with_absolute_paths)
-        write_atomically(self.config, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        write_atomically(self.config, yaml.dump(values, Dumper=_ConfigDumper, sort_keys=False, allow_unicode=True))
 
     def config_digest(self) -> str:
         """A hash of config.yaml, which result.json keeps."""

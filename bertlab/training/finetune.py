@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,7 +148,7 @@ def _describe(ingredients: Ingredients, run: RunFolder, model: TaskModel) -> Non
     from bertlab.interop.finetuned import describe
 
     config = ingredients.config
-    run.write_config(config)
+    run.write_config(replace(config, checkpoint=ingredients.pretrained.origin))  # an id says nothing under another paths.runs
     write_identity(run, ingredients.identity)
     ingredients.pretrained.vocabulary.save(run.tokenizer)
     describe(run, config.task, ingredients.task.data.labels, model, config.head, config.features)

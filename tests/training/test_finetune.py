@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from changing import Killed, stop_at, weights_held_after_a_stop
 from finetune_toys import KINDS, make_finetuning, write_checkpoint, write_task
 from safetensors.torch import load_file
 
+from bertlab.arguments import parse_arguments
+from bertlab.composition import compose
 from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.interop.finetuned import load_finetuned
 from bertlab.run_files.folder import RunFolder
+from bertlab.schemas import FINETUNE
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.predictions import evaluated_fingerprint, read_predictions
 from bertlab.training import finetune_result
@@ -105,6 +109,18 @@ def test_a_state_that_is_gone_on_from_is_in_memory_once(
     held = weights_held_after_a_stop(2, lambda: finetune(config), monkeypatch)
     assert held
     assert not any(held)
+
+
+def test_it_can_be_started_again_from_its_folder_wherever_that_is_done(
+    tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the checkpoint was named by a run's id, which means something under its paths.runs alone."""
+    config = make_finetuning(tmp_path, tasks["classification"], checkpoint, **{"tuning.epochs": 1.0, "paths.runs": str(checkpoint.parent)})
+    folder = finetune(replace(config, checkpoint=checkpoint.name))
+    monkeypatch.chdir(tmp_path)
+    words = [f"--config-dir={folder}", "--config-name=config", f"paths.runs={tmp_path / 'elsewhere'}"]
+    (job,) = compose(FINETUNE, parse_arguments(words))
+    assert finetune(job.config) == tmp_path / "elsewhere" / folder.name
 
 
 def test_a_finished_run_is_left_alone(

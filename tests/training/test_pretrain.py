@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from changing import Killed, stop_at, weights_held_after_a_stop
+from omegaconf import OmegaConf
 from pytorch_lightning.utilities.exceptions import SIGTERMException
 from safetensors.torch import load_file
 from small_runs import MakeConfig
@@ -388,3 +389,13 @@ def test_a_configuration_survives_its_file(make_config: MakeConfig, tmp_path: Pa
     folder = RunFolder(tmp_path)
     folder.write_config(config)
     assert folder.read_config() == config
+
+
+@pytest.mark.parametrize("text", ["0123e456", "1_0e3", "1.5e3", "1e400", "12:00:00", "true", "null", "007", ".nan", "- a", "# b"])
+def test_text_that_looks_like_something_else_survives_the_file(text: str, make_config: MakeConfig, tmp_path: Path) -> None:
+    """Hydra reads YAML by rules of its own, by which more is a number."""
+    config = make_config(**{"init": text, "logger.tags": [text], "logger.group": text})
+    RunFolder(tmp_path).write_config(config)
+    read = OmegaConf.to_object(OmegaConf.merge(OmegaConf.structured(PretrainConfig), OmegaConf.load(RunFolder(tmp_path).config)))
+    assert read == RunFolder(tmp_path).read_config() == config
+    assert OmegaConf.load(RunFolder(tmp_path).config)["logger"]["tags"] == [text]
