@@ -65,6 +65,8 @@ def _check_option(name: str, value: str) -> None:
         raise UserError(f"launcher.options.{name} is not one of the further options of sbatch: {instead}.")
     if not _OPTION.fullmatch(name):
         raise UserError(f"launcher.options.{name}: give options of sbatch by their long names without leading dashes, as in exclude.")
+    if value.lower() == "false":
+        raise UserError(f"launcher.options.{name}=false: leave an option out that is not meant.")
     _check_text(f"launcher.options.{name}", value)
 
 

@@ -39,6 +39,7 @@ def test_times_are_sbatchs(time: str, seconds: float) -> None:
         (LauncherConfig(options={"array": "0-3"}), "launcher.options.array .* bertlab sets it itself"),
         (LauncherConfig(options={"time": "5"}), r"launcher.options.time .* set launcher\.time"),
         (LauncherConfig(options={"wrap": "echo"}), "launcher.options.wrap"),
+        (LauncherConfig(options={"exclusive": "False"}), "launcher.options.exclusive=false: leave an option out"),
     ],
 )
 def test_refused(launcher: LauncherConfig, said: str) -> None:

@@ -10,6 +10,11 @@ from typing import Any
 from bertlab.config import LauncherConfig, TrainerConfig
 
 
+def is_bare(value: str) -> bool:
+    """Whether an option of sbatch stands without a value, as --exclusive does: said as NAME=true."""
+    return value.lower() == "true"
+
+
 @dataclass(frozen=True)
 class Resources:
     """Of one job, or of each job of an array."""
@@ -64,7 +69,7 @@ class Resources:
             "signal": f"B:USR2@{self.launcher.warning}",
             "requeue": True,
             **({} if self.launcher.memory is None else {"mem": self.launcher.memory}),
-            **self.launcher.options,
+            **{name: is_bare(value) or value for name, value in self.launcher.options.items()},
         }
 
     def in_words(self) -> str:
@@ -77,6 +82,6 @@ class Resources:
         words += [f"{launcher.cpus} cores a process"] if launcher.cpus is not None else []
         words += [f"{launcher.memory} of memory"] if launcher.memory is not None else []
         words += [f"limit {launcher.time}"] if launcher.time is not None else ["the partition's time limit"]
-        words += [f"{name}={value}" for name, value in launcher.options.items()]
+        words += [name if is_bare(value) else f"{name}={value}" for name, value in launcher.options.items()]
         words += [f"at most {launcher.concurrency} at a time"] if launcher.concurrency is not None else []
         return ", ".join(words)

@@ -43,6 +43,8 @@ def test_on_one_node_the_run_starts_its_processes_and_on_several_slurm_does() ->
 
 
 def test_options_of_ones_own() -> None:
-    launcher = LauncherConfig(memory="64G", warning=60, options={"exclude": "n[1-3]"})
-    options = Resources.of(launcher, TrainerConfig(accelerator="cpu"), lambda partition: True).options()
-    assert options == {"signal": "B:USR2@60", "requeue": True, "mem": "64G", "exclude": "n[1-3]"}
+    launcher = LauncherConfig(memory="64G", warning=60, options={"exclude": "n[1-3]", "exclusive": "True", "contiguous": "true"})
+    resources = Resources.of(launcher, TrainerConfig(accelerator="cpu"), lambda partition: True)
+    bare = {"exclusive": True, "contiguous": True}  # which submitit writes as --exclusive
+    assert resources.options() == {"signal": "B:USR2@60", "requeue": True, "mem": "64G", "exclude": "n[1-3]", **bare}
+    assert "exclude=n[1-3], exclusive, contiguous" in resources.in_words()
