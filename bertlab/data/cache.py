@@ -16,6 +16,9 @@ def cache_folder(paths: PathsConfig | None = None) -> Path:
     """The folder for token stores, vocabularies and memoised fingerprints; made where it is missing.
 
     It is ``paths.cache``, else $BERTLAB_CACHE, else the user's cache folder.
+
+    Raises:
+        UserError: no folder can be there.
     """
     given = (paths.cache if paths else None) or os.environ.get("BERTLAB_CACHE")
     if given:
@@ -24,7 +27,10 @@ def cache_folder(paths: PathsConfig | None = None) -> Path:
         from platformdirs import user_cache_path
 
         folder = user_cache_path("bertlab")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileNotFoundError as error:  # as below /proc, where no folder can be made
+        raise UserError(f"The folder {folder} cannot be made: choose another one with paths.cache=DIR.") from error
     return folder
 
 

@@ -153,7 +153,7 @@ class StoreWriter:
     def __init__(self, folder: Path, token_type: np.dtype[Any], unknown: int, stack: ExitStack) -> None:
         self.token_type = token_type
         self.unknown, self.unknown_tokens = unknown, 0
-        self.tokens = self.sentences = self.blocks = self.documents = 0
+        self.tokens = self.sentences = self.documents = 0
         self._files = {name: stack.enter_context(HashedFile(folder / name)) for name in store.FILES if name != store.TOKENIZER}
         for name in (store.SENTENCE_OFFSETS, store.DOCUMENT_SENTENCES):
             self._files[name].write(np.zeros(1), store.OFFSET_TYPE)
@@ -171,7 +171,6 @@ class StoreWriter:
         self.tokens += len(chunk.tokens)
         self.unknown_tokens += int(np.count_nonzero(chunk.tokens == self.unknown))
         self.sentences += len(chunk.sentence_tokens)
-        self.blocks += len(chunk.block_sentences)
         self.documents += len(chunk.document_blocks)
 
     def entries(self) -> dict[str, Any]:
@@ -210,12 +209,14 @@ def join_parts(task: JoiningTask, progress: Callable[[int], None]) -> None:
     sources: dict[str, list[int]] = {}
     with ExitStack() as stack:
         writer = StoreWriter(task.target, dtype, task.unknown, stack)
-        for part, named, kept in zip(parts, task.parts, _kept_blocks(parts, task.parts), strict=True):
+        repeated_blocks = 0
+        for part, named, (kept, repeated) in zip(parts, task.parts, _kept_blocks(parts, task.parts), strict=True):
             first = writer.documents
+            repeated_blocks += repeated
             _write_part(writer, part, kept)
             sources.setdefault(named.source, [first, first])[1] = writer.documents
             progress(part.summary["counts"]["characters"])
-    counts |= {"duplicate_blocks": counts["blocks"] - writer.blocks, "duplicate_documents": counts["documents"] - writer.documents}
+    counts |= {"duplicate_blocks": repeated_blocks, "duplicate_documents": counts["documents"] - writer.documents}
     files = writer.entries() | {store.TOKENIZER: store.file_entry(task.target / store.TOKENIZER)}
     manifest = {
         "format": store.FORMAT,
@@ -253,8 +254,8 @@ def merged_report(parts: list[Part]) -> ReadingReport:
     return report
 
 
-def _kept_blocks(parts: list[Part], named: list[NamedPart]) -> Iterator[NDArray[np.bool_] | None]:
-    """Which blocks of each part are kept: (b,), or None for all of them."""
+def _kept_blocks(parts: list[Part], named: list[NamedPart]) -> Iterator[tuple[NDArray[np.bool_] | None, int]]:
+    """Which blocks of each part are kept, (b,) or None for all of them, and how many repeat others in documents that do not."""
     documents = blocks = None
     if any(name.duplicate_documents for name in named):
         documents = first_occurrences([name.folder / encoding.DOCUMENT_HASHES for name in named])
@@ -264,13 +265,15 @@ def _kept_blocks(parts: list[Part], named: list[NamedPart]) -> Iterator[NDArray[
     document = block = 0
     for part, name in zip(parts, named, strict=True):
         document_blocks, block_count = part.document_blocks(), part.summary["counts"]["blocks"]
-        kept = np.ones(block_count, dtype=np.bool_)
+        kept, repeated = np.ones(block_count, dtype=np.bool_), 0
         if documents is not None and name.duplicate_documents:
             kept &= np.repeat(documents[document : document + len(document_blocks)], document_blocks)
         if blocks is not None and name.duplicate_lines:
-            kept &= blocks[block : block + block_count]
+            new = blocks[block : block + block_count]
+            repeated = int(np.count_nonzero(kept & ~new))
+            kept &= new
         document, block = document + len(document_blocks), block + block_count
-        yield None if kept.all() else kept
+        yield (None if kept.all() else kept), repeated
 
 
 def _write_part(writer: StoreWriter, part: Part, kept: NDArray[np.bool_] | None) -> None:

@@ -283,9 +283,14 @@ def test_repetitions_are_warned_of_and_can_be_left_out(tmp_path: Path, vocab: To
     store = run(once, vocab, tmp_path / "cache", said)
     assert (store.documents, store.sentences) == (18, 36)
     assert not any("Warning" in line for line in said)
+    assert [line for line in said if line.startswith("Left out")] == ["Left out: 4 repeated documents, or of repeated lines only"]
     lines = CorpusConfig(kind="sentences", path=str(tmp_path / "text"), filter=FilterConfig(duplicate_lines=True))
     store = run(lines, vocab, tmp_path / "cache", said)
     assert (store.documents, store.sentences) == (18, 19)
+    said.clear()
+    both = CorpusConfig(kind="sentences", path=lines.path, filter=FilterConfig(duplicate_documents=True, duplicate_lines=True))
+    assert run(both, vocab, tmp_path / "cache", said).sentences == 19
+    assert "Left out: 17 repeated lines or paragraphs" in said  # those of repeated documents are not counted once more
 
 
 def test_filter_of_one_source_of_a_mixture(tmp_path: Path, vocab: TokenizerConfig) -> None:
