@@ -18,7 +18,7 @@ from bertlab.ablation.graph import FINETUNING, PRETRAINING, CellPlan, Node, Plan
 from bertlab.ablation.grid import RANDOM, RANDOM_CAUSAL, Column, Grid, Row, Seeds
 from bertlab.ablation.meaning import Meanings, architecture_of, key_of, shape_of
 from bertlab.ablation.measures import measures_of
-from bertlab.ablation.plan_notes import data_in_words, hold_out_others, seeds_in_words, unlike_random
+from bertlab.ablation.plan_notes import data_in_words, hold_out_others, model_in_finetuning, seeds_in_words, unlike_random
 from bertlab.ablation.scales import GridScale, load_scale
 from bertlab.ablation.words import key_of_word, merged, probe_words, without_settled
 from bertlab.config import BudgetConfig, PretrainConfig
@@ -216,22 +216,36 @@ class _Planner:
     # Randomly initialised rows
 
     def add_random_rows(self, table: _Table) -> None:
-        """Every trained row that the file names none for gets one with its way of attending."""
+        """Every trained row that the file names none for gets one: its counterpart among the file's, else one with its way of attending."""
         if not table.grid.add_random or all(column.held_out is not None for column in table.columns.values()):
             return
-        mapping, shown = dict(table.grid.random), dict(table.grid.rows)
+        shown = dict(table.grid.rows)
+        mapping = {name: other for name, other in table.grid.random.items() if {name, other} <= table.rows.keys()}  # at this scale
+        of_file = [name for name, row in table.rows.items() if row.row.random]
         order = [table.grid.baseline, *table.rows]
         for name in list(dict.fromkeys(order)):
             if table.rows[name].row.random or name in mapping:
                 continue
             causal = not is_masked(table.rows[name].config)
-            random = RANDOM_CAUSAL if causal else RANDOM
+            random = self.random_counterpart(table, name, of_file) or (RANDOM_CAUSAL if causal else RANDOM)
             mapping[name] = random
             if random not in table.rows:
                 label = "Random weights, left to right" if causal else "Random weights"
                 table.rows[random] = replace(table.rows[name], row=Row(random, label, random=True), source=None)
                 shown[random] = table.rows[random].row
         table.grid = replace(table.grid, random=mapping, rows=shown)
+
+    def random_counterpart(self, table: _Table, name: str, randoms: Iterable[str]) -> str | None:
+        """Of the file's random rows the one that differs from a row in nothing but the training, first of all not in its fine-tuning."""
+        row = table.rows[name]
+        columns = {column.name for column in self.columns_of(table, name) if column.held_out is None}
+        found = [
+            random
+            for random in randoms
+            if _same_when_untrained(table.rows[random].config, row.config)
+            and columns <= {column.name for column in self.columns_of(table, random)}
+        ]
+        return min(found, key=lambda random: table.rows[random].row.finetune != row.row.finetune, default=None)
 
     # Fine-tunings
 
@@ -478,6 +492,11 @@ def _step(share: float, total: int) -> int | None:
 
 def _same_model(one: PretrainConfig, other: PretrainConfig) -> bool:
     return architecture_of(one) == architecture_of(other) and (one.tokenizer, one.corpus) == (other.tokenizer, other.corpus)
+
+
+def _same_when_untrained(one: PretrainConfig, other: PretrainConfig) -> bool:
+    """Whether fine-tuning begins with the same model and vocabulary where neither was trained."""
+    return model_in_finetuning(one) == model_in_finetuning(other) and (one.tokenizer, one.corpus) == (other.tokenizer, other.corpus)
 
 
 def _seeds(pretraining: int, finetuning: int) -> str:

@@ -71,7 +71,7 @@ def unlike_random(
     for name, other in random.items():
         if name not in rows or other not in rows:
             continue
-        if _model(rows[name]) != _model(rows[other]):
+        if model_in_finetuning(rows[name]) != model_in_finetuning(rows[other]):
             models.append(name)
         both = [
             (finetunings[name, column], finetunings[other, column])
@@ -87,6 +87,6 @@ def unlike_random(
     return [f"Random rows: the table compares {'; '.join(parts)}. The difference between them need not come from the pre-training."]
 
 
-def _model(config: PretrainConfig) -> dict[str, Any]:
+def model_in_finetuning(config: PretrainConfig) -> dict[str, Any]:
     """The architecture as far as fine-tuning is concerned."""
     return {key: value for key, value in described_architecture(architecture_of(config)).items() if key != "next_sentence"}

@@ -34,6 +34,7 @@ class Table:
     baseline: str
     cells: Mapping[Place, Sequence[Run]]  # a cell without runs may be absent
     random: Mapping[str, str] = field(default_factory=dict)  # row → the randomly initialised row that it has to beat
+    untrained: frozenset[str] = frozenset()  # randomly initialised rows, also those that no row has to beat
     smaller_is_better: frozenset[str] = frozenset()  # columns
     quantities: Mapping[Place, Quantity] = field(default_factory=dict)  # where what a number measures decides what it may stand beside
     coming: frozenset[Place] = frozenset()  # cells of which some runs have not ended
@@ -72,7 +73,7 @@ def analyse(table: Table, draws: int = DRAWS) -> TableStatistics:
     # The smallest p value that resampled examples can give must stay below what Holm's correction asks for.
     draws = max(draws, 2 * int(len(table.rows) * len(table.columns) / _ALPHA))
     resamples = {column: _resample(table, column, draws) for column in table.columns}
-    randoms = set(table.random.values())
+    randoms = table.untrained.union(table.random.values())
     rows = [row for row in table.rows if row != table.baseline and row not in randoms]
     differences, coming = _family(table, resamples, dict.fromkeys(rows, table.baseline))
     against_random, _ = _family(table, resamples, {row: other for row, other in table.random.items() if row in table.rows and row != other})

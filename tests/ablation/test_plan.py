@@ -141,6 +141,25 @@ class TestRandomRows:
         assert words(source, "budget.steps") == ["1"]
         assert found.tables["mine"].grid.random == {"one": "wide", "two": "random_causal"}
 
+    def test_one_of_the_file_that_is_a_rows_counterpart_is_taken_without_being_named(self, settings: Settings, tmp_path: Path) -> None:
+        batch = ["objective=mlm", "norm=batch"]
+        rows = {
+            **CONTENT["rows"],
+            "batch": {"pretrain": batch},
+            "batch_lstm": {"pretrain": batch, "finetune": ["head=bilstm"]},
+            "some": {"random": True, "pretrain": ["norm=batch"], "columns": ["d"]},  # lacks a column
+            "other": {"random": True, "pretrain": ["norm=batch"]},  # the same model without its pre-training's head
+            "other_lstm": {"random": True, "pretrain": batch, "finetune": ["head=bilstm"]},
+        }
+        columns = {**CONTENT["columns"], "d": {"task": "sentence_order", "metric": "accuracy"}}
+        found = plan([written(tmp_path, rows=rows, columns=columns)], settings).tables["mine"].grid.random
+        assert found == {"one": "random", "two": "random_causal", "batch": "other", "batch_lstm": "other_lstm"}
+
+    def test_one_that_the_scale_lacks_is_replaced(self, settings: Settings, tmp_path: Path) -> None:
+        rows = {**CONTENT["rows"], "large": {"random": True, "scales": ["paper"]}}
+        found = plan([written(tmp_path, rows=rows, random={"one": "large"})], settings)
+        assert found.tables["mine"].grid.random == {"one": "random", "two": "random_causal"}
+
     def test_they_can_be_switched_off(self, settings: Settings, tmp_path: Path) -> None:
         found = plan([written(tmp_path, random=False)], settings)
         assert list(found.tables["mine"].grid.rows) == ["one", "two"]

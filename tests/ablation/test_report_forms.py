@@ -416,6 +416,15 @@ def test_rows_say_whether_they_beat_random_weights(report: Report) -> None:
     assert "shows nothing about its pre-training" in note
 
 
+def test_a_random_row_that_no_row_has_to_beat_is_not_judged(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.rows["other"] = Row("other", "Another random one", random=True)
+    table.skills |= {("other", "mnli"): 0.5, ("other", "mrpc"): 0.7}
+    found = report_table(table.write(), tmp_path)
+    assert found.cell("other", "mnli").mean is not None
+    assert found.cell("other", "mnli").difference is None
+
+
 def test_configurations_are_told_where_they_differ(report: Report) -> None:
     found = {(setting.of, setting.key): dict(setting.values) for setting in report.settings}
     assert found == {

@@ -54,6 +54,12 @@ def test_the_correction_counts_the_comparisons_of_the_table() -> None:
     assert corrected[-1] >= plain[-1]
 
 
+def test_random_rows_are_no_ordinary_ones_whether_or_not_a_row_has_to_beat_them() -> None:
+    found = analyse(table(random={}, untrained=frozenset({"random"})))
+    assert {row for row, _ in found.differences} == {"good", "same", "bad"}
+    assert found.differences == analyse(table()).differences
+
+
 def test_one_seed_gets_no_verdict_and_does_not_count_in_the_correction() -> None:
     several = table()
     single = {**several.cells, ("good", "a"): several.cells["good", "a"][:1]}

@@ -153,6 +153,7 @@ def _table(collected: Collected, columns: Sequence[ReportColumn]) -> Table:
         baseline=grid.baseline,
         cells={cell: runs_of(collected, place) for cell, place in places.items()},
         random={row: random for row, random in grid.random.items() if row in rows and random in rows},
+        untrained=frozenset(row for row in rows if grid.rows[row].random),
         smaller_is_better=frozenset(column.key for column in columns if column.smaller_is_better),
         coming=frozenset(
             cell for cell, place in places.items() if any(run.status in (RUNNING, MISSING) for run in collected.cells.get(place, ()))
