@@ -20,11 +20,12 @@ from bertlab.ablation.meaning import Meanings, architecture_of, key_of, shape_of
 from bertlab.ablation.measures import measures_of
 from bertlab.ablation.plan_notes import data_in_words, hold_out_others, model_in_finetuning, seeds_in_words, unlike_random
 from bertlab.ablation.scales import GridScale, load_scale
-from bertlab.ablation.words import key_of_word, merged, probe_words, without_settled
+from bertlab.ablation.words import key_of_word, merged, probe_words, section_of, without_settled
 from bertlab.config import BudgetConfig, PretrainConfig
 from bertlab.data.schedule import plan_training
 from bertlab.errors import UserError, unknown
 from bertlab.finetune_config import FinetuneConfig
+from bertlab.interop.initial import check_goes_on
 from bertlab.models.architecture import Architecture
 from bertlab.models.task_checks import check_head, check_length, check_tuning
 from bertlab.schemas import FINETUNE, PRETRAIN, C, Schema
@@ -147,6 +148,9 @@ class _Planner:
         base = self.composer.config(PRETRAIN, common, str(grid.path))
         configs = {name: self.composer.config(PRETRAIN, words[name], f"{grid.path}: rows.{name}") for name in rows}
         configs = {name: self.with_budget(grid, rows[name], config, configs[baseline]) for name, config in configs.items()}
+        for name, row in rows.items():
+            if row.of is not None:
+                _check_goes_on(row, configs[name], configs[row.of], f"{grid.path}: rows.{name}")
         planned = {name: self.planned_row(rows[name], configs[name], words[name]) for name in rows}
         measured = measures_of(grid, self.settings.tasks, self.bare_task, lambda column: self.task_in_folder(grid, column, base))
         table = _Table(replace(grid, columns=measured.columns), planned, measured.columns, self.runs_of(grid.seeds), [], base)
@@ -192,7 +196,7 @@ class _Planner:
         own = {key_of_word(word) for word in self.settings.machine}
         kept = [word for word in words if key_of_word(word) not in own]
         if row.of is not None:  # model and vocabulary come with the weights, and so does an objective that the row does not name
-            named = {key_of_word(word) for word in row.pretrain}
+            named = {key_of_word(word) for word in row.pretrain if section_of(word) != "tokenizer"}
             kept = merged(without_settled(kept), [word for word in kept if key_of_word(word) in named])
         return _Row(row, config, tuple(merged(kept, _budget_words(config.budget))), row.of)
 
@@ -462,6 +466,14 @@ class _Planner:
 def _validate(schema: Schema[C], config: C, where: str) -> None:
     try:
         schema.validate(config)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
+
+
+def _check_goes_on(row: Row, config: PretrainConfig, source: PretrainConfig, where: str) -> None:
+    """Refuse what does not fit the weights that a row goes on from, before these are trained for hours."""
+    try:
+        check_goes_on(config, source, row.pretrain, f"of: {row.of}")
     except UserError as error:
         raise UserError(f"{where}: {error}") from error
 

@@ -1,9 +1,13 @@
-"""Further pre-training (``bertlab pretrain init=RUN``): a configuration takes over what the checkpoint has settled."""
+"""Further pre-training (``bertlab pretrain init=RUN``): a configuration takes over what the checkpoint has settled.
+
+What contradicts it is refused: by the checkpoint where there is one, and for a plan by the configuration of the run that is to leave it.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from bertlab.config import PretrainConfig
@@ -17,6 +21,17 @@ if TYPE_CHECKING:
 
 # What a command may change although the checkpoint has a value for it: no weight depends on it.
 _FREE = {"model": ("name", "dropout", "attention_dropout", "initializer_range"), "norm": ("momentum",)}
+
+
+@dataclass(frozen=True)
+class _Checkpoint:
+    """What of trained weights a configuration has to agree with."""
+
+    architecture: Architecture
+    objective: str
+    model: str  # the name of its size
+    vocab_size: int
+    tokenizer: str | None  # where its vocabulary lies; None: nowhere yet
 
 
 def take_over(config: PretrainConfig, overrides: Iterable[str]) -> None:
@@ -47,22 +62,63 @@ def config_without_training(pretrained: Pretrained) -> PretrainConfig:
 def take_over_from(pretrained: Pretrained, config: PretrainConfig, overrides: Iterable[str]) -> None:
     """The same where the checkpoint is loaded already."""
     given = _given(overrides)
-    settled = _settled(pretrained, config.objective.kind if "objective" in given or "objective.kind" in given else pretrained.objective)
-    for section, values in settled.items():
+    named = config.objective.kind if "objective" in given or "objective.kind" in given else pretrained.objective
+    for section, values in _settled(_checkpoint(pretrained), named).items():
         part = getattr(config, section)
         for name, value in values.items():
             chosen = _chosen(section, name, given)
-            if name in _FREE.get(section, ()) or name in pretrained.architecture.unused:
+            if _is_free(section, name, pretrained.architecture):
                 if chosen is None:
                     setattr(part, name, value)
                 continue
             if chosen is not None and not _same(config, section, name, value):
-                raise UserError(
-                    f"{chosen} does not fit init={config.init}, which has {section}.{name}={value}: leave it out, because the model"
-                    " and its vocabulary are the checkpoint's."
-                )
+                raise _misfit(chosen, f"init={config.init}", section, name, value)
             setattr(part, name, value)
     config.init = pretrained.origin
+
+
+def check_goes_on(config: PretrainConfig, source: PretrainConfig, overrides: Iterable[str], origin: str) -> None:
+    """Refuse, before there is a checkpoint, what ``take_over`` would refuse then.
+
+    Args:
+        config: the run that is to go on.
+        source: the run that is to leave the checkpoint.
+        overrides: the words that ``config`` has beyond those of ``source``.
+        origin: what the sentence calls the checkpoint.
+
+    Raises:
+        UserError: ``config`` differs from ``source`` in what weights depend on.
+    """
+    from bertlab.models.architecture import Architecture
+
+    architecture, tokenizer, given = Architecture.of(source, source.tokenizer.vocab_size), source.tokenizer, _given(overrides)
+    checkpoint = _Checkpoint(architecture, source.objective.kind, source.model.name, tokenizer.vocab_size, tokenizer.path)
+    settled = _settled(checkpoint, config.objective.kind)
+    settled["tokenizer"]["lowercase"] = tokenizer.lowercase  # which a checkpoint's vocabulary says itself
+    for section, values in settled.items():
+        for name, value in values.items():
+            found = getattr(getattr(config, section), name)
+            if found != value and not _is_free(section, name, architecture) and not _same(config, section, name, value):
+                raise _misfit(_chosen(section, name, given) or f"{section}.{name}={found}", origin, section, name, value)
+
+
+def _is_free(section: str, name: str, architecture: Architecture) -> bool:
+    """Whether a command may change the value, since no weight depends on it."""
+    return name in _FREE.get(section, ()) or name in architecture.unused
+
+
+def _misfit(chosen: str, origin: str, section: str, name: str, value: Any) -> UserError:
+    said = value if isinstance(value, str) else json.dumps(value)  # null, true and numbers as YAML has them
+    return UserError(
+        f"{chosen} does not fit {origin}, which has {section}.{name}={said}: leave it out, because the model and its vocabulary are the"
+        " checkpoint's."
+    )
+
+
+def _checkpoint(pretrained: Pretrained) -> _Checkpoint:
+    return _Checkpoint(
+        pretrained.architecture, pretrained.objective, _model_name(pretrained), pretrained.vocabulary.size, pretrained.tokenizer
+    )
 
 
 def _given(overrides: Iterable[str]) -> dict[str, str]:
@@ -75,24 +131,24 @@ def _chosen(section: str, name: str, given: dict[str, str]) -> str | None:
     return given.get(f"{section}.{name}", given.get(section))
 
 
-def _settled(pretrained: Pretrained, objective: str) -> dict[str, dict[str, Any]]:
+def _settled(checkpoint: _Checkpoint, objective: str) -> dict[str, dict[str, Any]]:
     """Section → the values that the checkpoint implies under ``objective``."""
     from bertlab.models.architecture import ATTENTION_OF_OBJECTIVE
 
-    architecture = pretrained.architecture
+    architecture = checkpoint.architecture
     if ATTENTION_OF_OBJECTIVE.get(objective, architecture.attention) != architecture.attention:
-        objective = pretrained.objective  # which the comparison then finds to differ
+        objective = checkpoint.objective  # which the comparison then finds to differ
     model = ("layers", "hidden", "heads", "intermediate", "positions", "segments", "activation", "epsilon", *_FREE["model"][1:])
     return {
-        "model": {"name": _model_name(pretrained), **{name: getattr(architecture, name) for name in model}},
+        "objective": {"kind": objective},  # first, since it decides what directions mean
+        "model": {"name": checkpoint.model, **{name: getattr(architecture, name) for name in model}},
         "backbone": {
             "kind": architecture.backbone,
             "directions": _directions(architecture, objective),
             "window": architecture.window if architecture.backbone == "cbow" else None,
         },
         "norm": {"kind": architecture.norm, "placement": architecture.placement, "momentum": architecture.momentum},
-        "objective": {"kind": objective},
-        "tokenizer": {"vocab_size": pretrained.vocabulary.size, "path": pretrained.tokenizer},
+        "tokenizer": {"vocab_size": checkpoint.vocab_size, "path": checkpoint.tokenizer},
     }
 
 
@@ -117,7 +173,10 @@ def _same(config: PretrainConfig, section: str, name: str, value: Any) -> bool:
     if (section, name) == ("model", "intermediate") and found is None:
         return bool(value == 4 * config.model.hidden)
     if (section, name) == ("backbone", "directions"):
-        return found in ("auto", value) or value == "auto"
+        from bertlab.models.architecture import resolved_directions
+
+        ours, theirs = (resolved_directions(each, config.objective.kind) for each in (found, value))
+        return bool(found == "auto" or ours == theirs)
     if (section, name) == ("tokenizer", "path"):
         return _same_vocabulary(config, found, value)
     if (section, name) == ("tokenizer", "vocab_size") and config.tokenizer.path is not None:
@@ -125,10 +184,10 @@ def _same(config: PretrainConfig, section: str, name: str, value: Any) -> bool:
     return bool(found == value)
 
 
-def _same_vocabulary(config: PretrainConfig, path: str | None, of_checkpoint: str) -> bool:
+def _same_vocabulary(config: PretrainConfig, path: str | None, of_checkpoint: str | None) -> bool:
     from bertlab.data.tokenizer import given_vocabulary
 
-    if path is None:
+    if path is None or of_checkpoint is None:
         return False  # one would be trained
     return given_vocabulary(path, config.tokenizer.lowercase).fingerprint == given_vocabulary(of_checkpoint, True).fingerprint
 

@@ -313,6 +313,33 @@ class TestFurtherPretraining:
         assert words(mlm, "objective") == ["mlm"]
         assert on.flops == first.flops  # of the same model, although no word says so
 
+    @pytest.mark.parametrize(
+        ("word", "said"),
+        [
+            ("objective=ltr", "objective=ltr does not fit of: one, which has objective.kind=mlm_nsp: leave it out"),
+            ("model=mini", "model=mini does not fit of: one, which has model.layers=2"),
+            ("model.positions=600", "model.positions=600 does not fit of: one, which has model.positions=512"),
+            ("norm=batch", "norm=batch does not fit of: one, which has norm.kind=layer"),
+            ("backbone=bilstm", "backbone=bilstm does not fit of: one, which has backbone.kind=transformer"),
+            ("tokenizer.lowercase=false", "tokenizer.lowercase=false does not fit of: one, which has tokenizer.lowercase=true"),
+            ("tokenizer.vocab_size=300", "tokenizer.vocab_size=300 does not fit of: one, which has tokenizer.vocab_size=2048"),
+            ("tokenizer.path={vocabulary}", "tokenizer.path=.* does not fit of: one, which has tokenizer.path=null"),
+        ],
+    )
+    def test_what_contradicts_the_row_it_goes_on_from_is_refused(self, word: str, said: str, settings: Settings, tmp_path: Path) -> None:
+        (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n")
+        rows = {"one": {}, "on": {"of": "one", "pretrain": [word.format(vocabulary=tmp_path / "vocab.txt")]}}
+        with pytest.raises(UserError, match=f"mine.yaml: rows.on: {said}"):
+            plan([written(tmp_path, rows=rows)], settings)
+
+    def test_what_agrees_with_the_row_it_goes_on_from_may_be_said(self, settings: Settings, tmp_path: Path) -> None:
+        agreeing = ["model=tiny", "model.dropout=0.3", "norm=layer", "backbone=transformer", "objective=mlm", "tokenizer.vocab_size=2048"]
+        rows = {"one": {}, "on": {"of": "one", "pretrain": agreeing}}
+        found = plan([written(tmp_path, rows=rows)], settings)
+        on = found.nodes[str(node_of(found, "mine", "on", "c").source)]
+        assert words(on, "model.dropout") == ["0.3"]
+        assert words(on, "tokenizer.vocab_size") == []  # as many as the corpus gave, which only the checkpoint knows
+
     def test_a_row_of_twice_the_budget(self, settings: Settings, tmp_path: Path) -> None:
         rows = {"one": {"pretrain": ["objective=mlm"]}, "twice": {"pretrain": ["objective=mlm"], "budget": 2}}
         found = plan([written(tmp_path, rows=rows)], settings)

@@ -76,6 +76,13 @@ def test_words_that_fit_and_words_that_do_not(make_run: MakeRun) -> None:
             taken_over(run, word, **changes)
 
 
+def test_directions_that_the_checkpoint_lacks_are_refused(make_run: MakeRun) -> None:
+    run = make_run(backbone="bilstm", heads=1)
+    assert taken_over(run, "backbone.directions=both", backbone__directions="both").backbone.directions == "auto"
+    with pytest.raises(UserError, match=r"backbone.directions=forward does not fit"):
+        taken_over(run, "backbone.directions=forward", backbone__directions="forward")
+
+
 def test_a_configuration_without_init_is_left_as_it_is() -> None:
     config = PretrainConfig()
     take_over(config, ["model=large"])
