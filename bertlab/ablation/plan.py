@@ -111,6 +111,7 @@ class _Planner:
     def plan(self) -> Plan:
         tables = [self.table(grid) for grid in self.grids]
         for table in tables:
+            self.check_held_out(table)
             self.add_random_rows(table)
             self.compose_finetunings(table)
         for turn in range(max(len(table.runs) for table in tables)):
@@ -217,6 +218,26 @@ class _Planner:
         each = seeds.finetunings  # the first of every pretraining before any second one
         return [(number, (number - 1) * each + 1 + turn) for turn in range(each) for number in numbers]
 
+    def check_held_out(self, table: _Table) -> None:
+        """Refuse columns of pre-trainings' own figures that none has, or that some will not be evaluated for."""
+        of_rows = {name: self.columns_of(table, name) for name in table.rows}
+        for column in table.columns.values():
+            if column.held_out is None:
+                continue
+            where = f"{table.grid.path}: columns.{column.name}"
+            rows = [name for name, columns in of_rows.items() if column in columns]
+            if not rows:
+                said = "" if column.held_out != "nsp_accuracy" else ", since none predicts next sentences (objective=mlm_nsp)"
+                raise UserError(f"{where}: no row at scale={self.scale.name} has {column.held_out}{said}: leave the column out.")
+            for name in rows:
+                config = table.rows[name].config
+                lengths = config.validation.lengths or plan_training(config).lengths
+                if column.length is not None and column.length not in lengths:
+                    raise UserError(
+                        f"{where}.length: row {name} is evaluated at length {', '.join(map(str, lengths))}, not at {column.length}: choose"
+                        f" one of these, or add validation.lengths=[{','.join(map(str, sorted({*lengths, column.length})))}] to pretrain."
+                    )
+
     # Randomly initialised rows
 
     def add_random_rows(self, table: _Table) -> None:
@@ -282,8 +303,8 @@ class _Planner:
 
     def columns_of(self, table: _Table, row: str) -> list[Column]:
         """Those that a row has a cell in. What a row names by the file's columns means the probes that stand in for them."""
-        names = table.rows[row].row.columns
-        columns = list(table.columns.values())
+        names, config = table.rows[row].row.columns, table.rows[row].config
+        columns = [column for column in table.columns.values() if column.held_out != "nsp_accuracy" or config.objective.kind == "mlm_nsp"]
         if table.rows[row].row.random:
             columns = [column for column in columns if column.held_out is None]
         if not names:

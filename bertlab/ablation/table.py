@@ -108,7 +108,9 @@ def _family(table: Table, resamples: Mapping[str, Resamples | None], others: Map
 
 def _is_coming(table: Table, row: str, other: str, column: str) -> bool:
     """Whether a comparison that cannot be made now can be when all runs have ended."""
-    return bool({(row, column), (other, column)} & table.coming) and _incomparable(table, row, other, column) is None
+    places = {(row, column), (other, column)}
+    exist = all(place in table.coming or table.cells.get(place) for place in places)
+    return exist and bool(places & table.coming) and _incomparable(table, row, other, column) is None
 
 
 def _incomparable(table: Table, row: str, other: str, column: str) -> str | None:

@@ -505,6 +505,12 @@ class TestMeasures:
         with pytest.raises(UserError, match=rf"mine.yaml: columns.c.task: .*{said}"):
             load_grid(str(tmp_path / "mine.yaml"), tmp_path)
 
+    def test_rows_that_predict_no_next_sentence_have_no_cell_for_its_accuracy(self, settings: Settings, tmp_path: Path) -> None:
+        rows = {**CONTENT["rows"], "nsp": {"pretrain": ["objective=mlm_nsp"]}}
+        columns = {**CONTENT["columns"], "n": {"held_out": "nsp_accuracy"}}
+        found = plan([written(tmp_path, rows=rows, columns=columns)], settings)
+        assert [cell.row for cell in found.cells["mine"] if cell.column == "n"] == ["nsp"]
+
     def test_a_row_of_some_columns(self, settings: Settings, tmp_path: Path) -> None:
         columns = {**CONTENT["columns"], "ner": {"task": "conll2003", "metric": "f1", "probe": "truecasing"}}
         rows = {**CONTENT["rows"], "crf": {"pretrain": ["objective=mlm"], "finetune": ["head=crf"], "columns": ["ner"]}}
@@ -546,6 +552,21 @@ class TestRefusals:
         rows = {**CONTENT["rows"], "one": {"pretrain": ["objective=mlm"], "scales": ["paper"]}}
         with pytest.raises(UserError, match="baseline"):
             plan([written(tmp_path, rows=rows)], settings)
+
+    def test_a_length_that_a_row_is_not_evaluated_at(self, settings: Settings, tmp_path: Path) -> None:
+        columns = {"p": {"held_out": "perplexity", "length": 77}}
+        said = r"mine.yaml: columns.p.length: row one is evaluated at length 32, 64, 128, not at 77: .* validation.lengths=\[32,64,77,128\]"
+        with pytest.raises(UserError, match=said):
+            plan([written(tmp_path, columns=columns)], settings)
+        rows = {**CONTENT["rows"], "three": {"pretrain": ["lengths=constant", "batch.length=32"]}}
+        lengths = ["validation.lengths=[16,77]"]
+        with pytest.raises(UserError, match="row three is evaluated at length 32, not at 64"):
+            plan([written(tmp_path, rows=rows, columns={"p": {"held_out": "perplexity", "length": 64}})], settings)
+        assert plan([written(tmp_path, rows=rows, columns=columns, pretrain=lengths)], settings).cells["mine"]
+
+    def test_next_sentences_that_no_row_predicts(self, settings: Settings, tmp_path: Path) -> None:
+        with pytest.raises(UserError, match=r"columns.n: no row at scale=smoke has nsp_accuracy, since none predicts next sentences"):
+            plan([written(tmp_path, columns={**CONTENT["columns"], "n": {"held_out": "nsp_accuracy"}})], settings)
 
     def test_two_tables_of_one_name(self, settings: Settings, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="Two tables are called mine"):

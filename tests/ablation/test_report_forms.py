@@ -27,7 +27,7 @@ from bertlab.ablation.report.plain_files import as_json, runs_csv, table_csv
 from bertlab.ablation.report.plots import Plot, plots_of
 from bertlab.ablation.report.render import render_all
 from bertlab.ablation.report.terminal import print_report
-from bertlab.ablation.report.words import amount, number, signed
+from bertlab.ablation.report.words import amount, cell_lines, number, signed
 
 HOSTILE = "<script>alert('a_b')</script> & 100% of $x$ | \\input{#1} ~^*`é中 \"q\""
 
@@ -391,6 +391,15 @@ def test_a_table_with_nothing_run_is_a_table(tmp_path: Path) -> None:
     assert {cell.state for cell in found.cells if cell.row != "random"} == {"missing"}
     assert "not run" in parsed(found).text
     render_all(found, tmp_path / "out")
+
+
+def test_a_row_without_a_cell_has_a_dash_and_lacks_nothing(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    manifest = table.write()
+    without = replace(manifest, cells=tuple(cell for cell in manifest.cells if (cell.row, cell.column) != ("ltr", "perplexity")))
+    found = report_table(without, tmp_path)
+    assert cell_lines(found, found.cell("ltr", "perplexity")) == ["–"]
+    assert found.gaps == ()
 
 
 def test_hours_of_runs_that_were_resumed_are_those_of_all_their_processes(tmp_path: Path) -> None:

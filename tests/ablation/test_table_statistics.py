@@ -92,6 +92,8 @@ def test_what_will_never_be_compared_is_not_waited_for() -> None:
     quantities = {(row, "b"): Quantity("perplexity", "d", "ltr" if row == "good" else "mlm", "v") for row in ROWS}
     coming = frozenset({("good", "b")})
     assert analyse(table(cells=several.cells, quantities=quantities, coming=coming)).coming == 0
+    no_cell = {place: runs for place, runs in several.cells.items() if place not in (("good", "b"), ("bert", "b"))}
+    assert analyse(table(cells=no_cell, coming=frozenset({("bert", "b")}))).coming == 2  # of same and bad
 
 
 def test_missing_and_failed_cells_are_named() -> None:
