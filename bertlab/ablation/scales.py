@@ -5,11 +5,12 @@ The files are ``conf/_grid/<scale>.yaml``, or ``DIR/_grid/<scale>.yaml`` of a --
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bertlab.ablation.words import key_of_word
 from bertlab.ablation.yaml_values import Values, load_yaml
 from bertlab.errors import unknown
 from bertlab.resources import conf_folder
@@ -60,9 +61,11 @@ def _read(path: Path, config_dir: Path | None) -> GridScale:
     for key in ("seeds", "minutes", "probe"):
         if key not in top:
             raise values.error(key, "is missing")
+    pretrain = values.words(top, "pretrain", "pretrain", PRETRAIN, decided=())
+    _check_scale(values, pretrain)
     return GridScale(
         name=path.stem,
-        pretrain=values.words(top, "pretrain", "pretrain", PRETRAIN, decided=()),
+        pretrain=pretrain,
         finetune=values.words(top, "finetune", "finetune", FINETUNE, decided=()),
         probe={split: _count(values, probe, split, f"probe.{split}") for split in _PROBE},
         seeds=_count(values, top, "seeds", "seeds"),
@@ -72,6 +75,14 @@ def _read(path: Path, config_dir: Path | None) -> GridScale:
         most_seeds=_count(values, top, "most_seeds", "most_seeds") if "most_seeds" in top else None,
         keep=_shares(values, top),
     )
+
+
+def _check_scale(values: Values, pretrain: Sequence[str]) -> None:
+    """A file that was copied from another scale's names that one, which is no scale of its own."""
+    name = values.path.stem
+    named = [word for word in pretrain if key_of_word(word) == "scale"]
+    if named and named[-1] != f"scale={name}" and name in values.groups.get("scale", {}):
+        raise values.error("pretrain", f"{named[-1]} leaves the file of scale={name} unread: write scale={name}")
 
 
 def _by_kind(values: Values, top: Mapping[str, Any], key: str) -> dict[str, tuple[str, ...]]:

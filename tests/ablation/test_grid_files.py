@@ -264,6 +264,19 @@ class TestScales:
         (tmp_path / "_grid" / "mine.yaml").write_text("probe: {train: 9, dev: 9, test: 9}\nseeds: 2\nminutes: 1\n")
         assert load_scale("mine", tmp_path).seeds == 2
 
+    def test_a_copy_that_names_the_scale_it_is_a_copy_of(self, tmp_path: Path) -> None:
+        """Such a file alone gives that scale's pre-training other fine-tunings; beside one of pre-training it would leave that unread."""
+        for folder in ("_grid", "scale"):
+            (tmp_path / folder).mkdir()
+        copy = tmp_path / "_grid" / "mine.yaml"
+        copy.write_text("pretrain: [scale=smoke]\nprobe: {train: 9, dev: 9, test: 9}\nseeds: 2\nminutes: 1\n")
+        assert load_scale("mine", tmp_path).pretrain == ("scale=smoke",)
+        (tmp_path / "scale" / "mine.yaml").write_text("# @package _global_\nbudget: {steps: 77}\n")
+        with pytest.raises(UserError, match=r"mine.yaml: pretrain: scale=smoke leaves the file of scale=mine unread: write scale=mine"):
+            load_scale("mine", tmp_path)
+        copy.write_text(copy.read_text().replace("smoke", "mine"))
+        assert load_scale("mine", tmp_path).pretrain == ("scale=mine",)
+
     def test_mistakes(self, tmp_path: Path) -> None:
         with pytest.raises(UserError, match="laptop"):
             load_scale("laptob")
