@@ -225,7 +225,11 @@ def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
         return UserError(f"A list of defaults is wrong: {unknown(group or 'configuration', choice, missing.options or [])}")
     words = " ".join(str(error).split("\n    full_key")[0].split()).rstrip(".")
     composing = _COMPOSING.match(words)
-    where, words = ("" if composing[1] in (_FROM_RUN, _FROM_CHOICES) else f"{composing[1]}.yaml: ", words[composing.end() :]) if composing else ("", words)
+    where, words = (
+        ("" if composing[1] in (_FROM_RUN, _FROM_CHOICES) else f"{composing[1]}.yaml: ", words[composing.end() :])
+        if composing
+        else ("", words)
+    )
     if key is None:
         return UserError(f"{where}{words}.")
     try:
