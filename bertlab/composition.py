@@ -223,13 +223,7 @@ def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
     if missing := next((cause for cause in causes if isinstance(cause, MissingConfigException) and cause.missing_cfg_file), None):
         group, _, choice = str(missing.missing_cfg_file).rpartition("/")
         return UserError(f"A list of defaults is wrong: {unknown(group or 'configuration', choice, missing.options or [])}")
-    words = " ".join(str(error).split("\n    full_key")[0].split()).rstrip(".")
-    composing = _COMPOSING.match(words)
-    where, words = (
-        ("" if composing[1] in (_FROM_RUN, _FROM_CHOICES) else f"{composing[1]}.yaml: ", words[composing.end() :])
-        if composing
-        else ("", words)
-    )
+    where, words = _where_and_what(" ".join(str(error).split("\n    full_key")[0].split()).rstrip("."))
     if key is None:
         return UserError(f"{where}{words}.")
     try:
@@ -239,6 +233,15 @@ def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
             return UserError(f"{where}{unknown_key}")
         return UserError(f"{where}{key}: {words}.")  # inside an entry of a list OmegaConf names the key as the entry has it
     return UserError(f"{where}{key} takes {words_for(kind)} ({words}).")
+
+
+def _where_and_what(words: str) -> tuple[str, str]:
+    """A complaint of Hydra's in two parts: the file that it is about, if it is one, and what it says."""
+    composing = _COMPOSING.match(words)
+    if composing is None:
+        return "", words
+    is_file = composing[1] not in (_FROM_RUN, _FROM_CHOICES)
+    return f"{composing[1]}.yaml: " if is_file else "", words[composing.end() :]
 
 
 @contextmanager
