@@ -78,6 +78,7 @@ def test_why_jobs_wait_that_will_not_begin_by_themselves_is_told_once(
     reasons = {"7": "Priority", "8_0": "PartitionConfig", "8_1": "PartitionConfig"}
     states = {job: JobState("PENDING", reason, "n") for job, reason in reasons.items()}
     monkeypatch.setattr(queue, "states", lambda: states)
+    monkeypatch.setattr(queue, "check_there", lambda: None)
     executor = SlurmExecutor(tmp_path, "tests", resources())
     for index, job in enumerate([*reasons, *reasons]):
         assert executor.poll(SlurmTask(Element(tmp_path, index, job))) is None
