@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 _ALIKE = 0.6  # the share of letters that two names have in common, from which on one may be meant for the other
 
 
 class UserError(Exception):
     """A mistake in what the user gave (a key, a file, a combination). The command line prints it without a traceback."""
+
+
+@contextmanager
+def located(where: str) -> Iterator[None]:
+    """A user's mistake that comes up within says first ``where`` it is: a file and a key."""
+    try:
+        yield
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from error
 
 
 def nearest(word: str, choices: Iterable[str], count: int = 3) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from bertlab.ablation.task_files import task_named
-from bertlab.errors import UserError
+from bertlab.errors import UserError, located
 from bertlab.schemas import C, Schema
 from bertlab.task_config import TaskConfig
 
@@ -39,10 +39,8 @@ class Composer:
         from bertlab.composition import compose_all
 
         if (schema.name, words) not in self._known:
-            try:
+            with located(where):
                 (self._known[schema.name, words],) = compose_all(schema, [words], self.config_dir)
-            except UserError as error:
-                raise UserError(f"{where}: {error}") from error
         found: C = self._known[schema.name, words]
         return found
 

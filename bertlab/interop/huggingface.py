@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from bertlab.errors import UserError
+from bertlab.errors import UserError, located
 from bertlab.interop.weight_names import hugging_face_names
 from bertlab.models.architecture import Architecture
 
@@ -69,10 +69,8 @@ def architecture_of(config: dict[str, Any], path: Path, *, pooler: bool) -> Arch
     activation = config.get("hidden_act", "gelu")
     if activation not in _ACTIVATIONS:
         raise UserError(f"{path}: hidden_act={activation!r} is none of the activations that bertlab has ({', '.join(_ACTIVATIONS)}).")
-    try:
+    with located(str(path)):
         return Architecture(**values, activation=_ACTIVATIONS[activation], next_sentence=pooler)
-    except UserError as error:
-        raise UserError(f"{path}: {error}") from error
 
 
 def _refuse_others(config: dict[str, Any], path: Path) -> None:
