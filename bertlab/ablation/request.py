@@ -14,7 +14,7 @@ from typing import Any
 
 from bertlab.ablation.fairness import BUDGETS
 from bertlab.ablation.graph import FINETUNING, PRETRAINING
-from bertlab.ablation.plan import Settings
+from bertlab.ablation.settings import Settings
 from bertlab.ablation.words import key_of_word, section_of
 from bertlab.arguments import SentenceParser, refuse_twice
 from bertlab.config import PathsConfig

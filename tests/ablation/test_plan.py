@@ -11,7 +11,8 @@ import yaml
 from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node, Plan
 from bertlab.ablation.grid import Grid, load_grid
 from bertlab.ablation.meaning import Meanings
-from bertlab.ablation.plan import Settings, plan
+from bertlab.ablation.plan import plan
+from bertlab.ablation.settings import Settings
 from bertlab.config import PathsConfig
 from bertlab.errors import UserError
 from bertlab.task_config import TaskConfig
