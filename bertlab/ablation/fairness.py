@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from bertlab.ablation.meaning import architecture_of
 from bertlab.config import BudgetConfig, PretrainConfig
+from bertlab.counting import listed
 from bertlab.data.schedule import plan_training
 from bertlab.errors import UserError
 from bertlab.models.size import flops_per_token
@@ -79,7 +80,7 @@ def in_words(
     said = _alike(rows, baseline, budget, shares)
     for source in dict.fromkeys((sources or {}).values()):
         further = [name for name, other in (sources or {}).items() if other == source]
-        said += f" {' and '.join(further)} {'starts' if len(further) == 1 else 'start'} from {source}, whose own pre-training comes on top."
+        said += f" {listed(further)} {'starts' if len(further) == 1 else 'start'} from {source}, whose own pre-training comes on top."
     return said
 
 
@@ -99,7 +100,8 @@ def _alike(rows: Mapping[str, PretrainConfig], baseline: str, budget: str, share
             f" {baseline}."
         )
     costs = _range([(flops_of(config) or 0.0) / flops for config in rows.values()])
-    sentence = f"Budget: every row is pre-trained on the same {positions:,.0f} positions{but}, at {costs} times the FLOPs of {baseline}."
+    at = "" if costs == "1" else f", at {costs} times the FLOPs of {baseline}"
+    sentence = f"Budget: every row is pre-trained on the same {positions:,.0f} positions{but}{at}."
     shares_predicted = {predicted_share(config) for config in rows.values()}
     if len(shares_predicted) > 1:
         predicted = _range([100 * share for share in shares_predicted])

@@ -6,10 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from bertlab.ablation.grid import Row
 from bertlab.ablation.meaning import architecture_of
 from bertlab.config import PretrainConfig
+from bertlab.counting import listed
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.training.identity import described_architecture
+
+
+def called(rows: Mapping[str, Row]) -> dict[str, str]:
+    """What each row is called in sentences: by its label as in the table, with its name where several have the same label."""
+    labels = [row.label for row in rows.values()]
+    quoted = {name: f"“{row.label}”" if "," in row.label or " and " in row.label else row.label for name, row in rows.items()}
+    return {name: quoted[name] if labels.count(row.label) == 1 else f"{quoted[name]} ({name})" for name, row in rows.items()}
 
 
 def seeds_in_words(vary: str, runs: Sequence[tuple[int, int]]) -> str:
@@ -50,7 +59,7 @@ def hold_out_others(rows: Mapping[str, PretrainConfig], base: PretrainConfig) ->
         return []
     return [
         "Probes made of held-out documents use those that the table's own corpus, vocabulary and corpus.held_out keep out of"
-        f" pre-training: {' and '.join(others)}, where one of the three is different, may have been trained on them."
+        f" pre-training: {listed(others)}, where one of the three is different, may have been trained on them."
     ]
 
 
@@ -80,8 +89,8 @@ def unlike_random(
         ]
         if any(replace(ours, weights="") != replace(theirs, weights="") for ours, theirs in both):
             tunings.append(name)
-    parts = [f"{' and '.join(models)} with one of a different architecture"] * bool(models)
-    parts += [f"{' and '.join(tunings)} with one that is fine-tuned differently"] * bool(tunings)
+    parts = [f"{listed(models)} with one of a different architecture"] * bool(models)
+    parts += [f"{listed(tunings)} with one that is fine-tuned differently"] * bool(tunings)
     if not parts:
         return []
     return [f"Random rows: the table compares {'; '.join(parts)}. The difference between them need not come from the pre-training."]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bertlab.ablation.meaning import architecture_of
-from bertlab.ablation.plan_notes import hold_out_others, unlike_random
+from bertlab.ablation.plan_notes import called, hold_out_others, unlike_random
 from bertlab.ablation.run_words import RunWords
 from bertlab.ablation.table_draft import FinetuningDraft, TableDraft
 from bertlab.errors import UserError, located
@@ -49,9 +49,11 @@ def _check_split(split: str | None, config: FinetuneConfig) -> None:
 
 
 def _add_notes(table: TableDraft) -> None:
-    pretrainings = {name: row.config for name, row in table.rows.items()}
-    finetunings = {cell: finetuning.config for cell, finetuning in table.finetunings.items()}
+    names = called(table.grid.rows)
+    pretrainings = {names[name]: row.config for name, row in table.rows.items()}
+    finetunings = {(names[name], column): finetuning.config for (name, column), finetuning in table.finetunings.items()}
     if any(config.task.format == "probe" for config in finetunings.values()):
-        trained = {name: row.config for name, row in table.rows.items() if not row.row.random}
+        trained = {names[name]: row.config for name, row in table.rows.items() if not row.row.random}
         table.notes += hold_out_others(trained, table.base)
-    table.notes += unlike_random(table.grid.random, pretrainings, finetunings)
+    random = {names[name]: names[other] for name, other in table.grid.random.items() if {name, other} <= table.rows.keys()}
+    table.notes += unlike_random(random, pretrainings, finetunings)

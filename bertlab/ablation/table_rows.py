@@ -8,7 +8,7 @@ from dataclasses import replace
 from bertlab.ablation.fairness import allotted, in_words
 from bertlab.ablation.grid import Column, Grid, Row, Seeds
 from bertlab.ablation.measures import measures_of
-from bertlab.ablation.plan_notes import data_in_words, seeds_in_words
+from bertlab.ablation.plan_notes import called, data_in_words, seeds_in_words
 from bertlab.ablation.run_words import RunWords
 from bertlab.ablation.scales import GridScale
 from bertlab.ablation.table_draft import RowDraft, TableDraft
@@ -115,12 +115,13 @@ def _seeds(seeds: Seeds, asked: int | None, scale: GridScale) -> list[tuple[int,
 
 def _notes(grid: Grid, rows: Mapping[str, RowDraft], base: PretrainConfig, seeds: list[tuple[int, int]], budget: str) -> list[str]:
     """What is said of budget, seeds and data."""
-    trained = {name: row for name, row in rows.items() if not row.row.random}
+    names = called(grid.rows)
+    trained = {names[name]: row for name, row in rows.items() if not row.row.random}
     configs = {name: row.config for name, row in trained.items()}
     shares = {name: row.row.budget for name, row in trained.items()}
-    sources = {name: row.source for name, row in trained.items() if row.source is not None}
+    sources = {name: names[row.source] for name, row in trained.items() if row.source is not None}
     return [
-        in_words(configs, grid.baseline, budget, shares, sources),
+        in_words(configs, names[grid.baseline], budget, shares, sources),
         seeds_in_words(grid.seeds.vary, seeds),
         data_in_words(configs, base),
     ]

@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node, Plan
-from bertlab.ablation.grid import Grid, load_grid
+from bertlab.ablation.grid import Grid, Row, load_grid
 from bertlab.ablation.meaning import Meanings
 from bertlab.ablation.plan import plan
+from bertlab.ablation.plan_notes import called
 from bertlab.ablation.settings import Settings
 from bertlab.config import PathsConfig
 from bertlab.errors import UserError
@@ -349,7 +350,10 @@ class TestFurtherPretraining:
 
     def test_a_row_that_goes_on_does_not_pass_for_one_of_the_same_budget(self, settings: Settings) -> None:
         (budget, *_) = plan([load_grid("further_pretraining")], settings).tables["further_pretraining"].notes
-        assert budget.endswith("further and further_no_nsp start from bert, whose own pre-training comes on top.")
+        rows = load_grid("further_pretraining").rows
+        further, without = (rows[name].label for name in ("further", "further_no_nsp"))
+        assert "," not in further
+        assert budget.endswith(f"{further} and “{without}” start from BERT, whose own pre-training comes on top.")
 
 
 class TestNotes:
@@ -371,10 +375,14 @@ class TestNotes:
         def told(name: str, found: Plan) -> str:
             return " ".join(note for note in found.tables[name].notes if note.startswith("Random rows: "))
 
-        assert "ltr_no_nsp_bilstm with one that is fine-tuned differently" in told("table5", paper)
-        assert "no_nsp with" not in told("table5", paper).replace("ltr_no_nsp", "")
-        assert "l1_h128_a2 and l4_h256_a4 with one of a different architecture" in told("table6", paper)
+        assert "compares + BiLSTM with one that is fine-tuned differently" in told("table5", paper)
+        assert "1 / 128 / 2 and 4 / 256 / 4 with one of a different architecture" in told("table6", paper)
         assert told("table8", paper) == ""
+
+    def test_rows_are_called_by_their_labels_which_tell_them_apart(self) -> None:
+        labels = {"a": "BERT", "b": "Adam, 3 epochs", "c": "Same", "d": "Same"}
+        names = called({name: Row(name, label) for name, label in labels.items()})
+        assert names == {"a": "BERT", "b": "“Adam, 3 epochs”", "c": "Same (c)", "d": "Same (d)"}
 
     @pytest.mark.parametrize(
         ("of_one", "of_two", "named"),

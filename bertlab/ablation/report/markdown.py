@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from bertlab.ablation.report.model import Report
-from bertlab.ablation.report.words import LEGEND, amount, cell_lines, listed
-from bertlab.counting import counted
+from bertlab.ablation.report.words import LEGEND, amount, cell_lines
+from bertlab.counting import counted, listed
 
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#~&$])")
 _OPENS_ITEM = re.compile(r"^(\d*)([-+.)])(?= |$)")  # a list within the list would begin with "- ", "+ ", "1. " or "1) "
@@ -86,7 +86,7 @@ def provenance_lines(report: Report) -> list[tuple[str, str]]:
         ("Versions of the runs", versions),
         ("Machine", ", ".join(dict.fromkeys([source.made.machine, *source.devices]))),
         ("Runs", f"{done} of {counted(len(source.runs), 'run')} done, {source.hours:.2f} hours in total"),
-        ("Work", f"{amount(source.tokens)} tokens, {amount(source.flops)} FLOPs"),
+        ("Work", f"{amount(source.tokens)} tokens without padding, {amount(source.flops)} FLOPs"),
         ("Last run finished", source.finished),
     ]
     return [(heading, text) for heading, text in lines if text.strip()]

@@ -55,11 +55,6 @@ def amount(value: float) -> str:
     return f"{rounded:.3g}"
 
 
-def listed(words: list[str] | tuple[str, ...]) -> str:
-    """``a, b and c``."""
-    return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1] if words else ""
-
-
 def value_line(cell: Cell, column: ReportColumn) -> str:
     """``61.2 ± 0.4 (n=3, 1 failed)``, or what state the cell is in."""
     if cell.mean is None:
@@ -101,9 +96,11 @@ def spread_line(cell: Cell, column: ReportColumn) -> str | None:
     if spread is None:
         return None
     parts = []
-    if spread.std is not None and spread.low is not None and spread.high is not None:
-        low, high = number(spread.low, column.decimals), number(spread.high, column.decimals)
-        parts.append(f"deviation {number(spread.std, column.decimals)} [{low}, {high}]")
+    if spread.std is not None:
+        interval = ""
+        if spread.low is not None and spread.high is not None:
+            interval = f" [{number(spread.low, column.decimals)}, {number(spread.high, column.decimals)}]"
+        parts.append(f"deviation {number(spread.std, column.decimals)}{interval}")
     parts.append(f"{spread.failed} of {spread.runs} failed")
     if spread.p_holm is not None:
         parts.append(spread.verdict)
