@@ -175,8 +175,9 @@ def print_stability(repetitions: int) -> None:
                 one, other = draw(seeds), draw(seeds)
                 ours = deviation(one)
                 assert ours is not None
+                assert ours.interval is not None
                 ends = np.sqrt(np.var(one, ddof=1) * (seeds - 1) / stats.chi2.ppf([0.975, 0.025], seeds - 1))
-                covered = [ours.low <= true[name] <= ours.high, ends[0] <= true[name] <= ends[1]]
+                covered = [ours.interval[0] <= true[name] <= ours.interval[1], ends[0] <= true[name] <= ends[1]]
                 for second in (other, 3 * other):
                     test = compare_deviations(second, one, 500, "stability", repetition)
                     assert test is not None

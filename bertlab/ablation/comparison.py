@@ -146,5 +146,5 @@ def _notes(pairing: Pairing, seeds_covered: bool, deviations: Floats) -> tuple[s
         which = "both rows" if len(pairing.row) == len(pairing.baseline) == 1 else "one of the rows"
         notes.append(f"There is only one seed of {which}: variation between seeds is not covered, so this says nothing about the method.")
     if not deviations.size:
-        notes.append("Predictions are missing: the interval holds for this evaluation set only, not for others like it.")
+        notes.append("There are no scores of single examples: the interval holds for this evaluation set only, not for others like it.")
     return tuple(notes)

@@ -21,11 +21,10 @@ _FEWEST_FOR_BONETT = 5  # values: with four or fewer their kurtosis says nothing
 
 @dataclass(frozen=True)
 class Deviation:
-    """A standard deviation over runs, with its 95% interval."""
+    """A standard deviation over runs."""
 
     value: float
-    low: float
-    high: float
+    interval: tuple[float, float] | None  # of 95%; None where all values are equal, which does not show that others would be
 
 
 @dataclass(frozen=True)
@@ -41,24 +40,26 @@ class Failures:
 def deviation(values: Floats, level: float = 0.95) -> Deviation | None:
     """The standard deviation of ``values`` (n,) and its interval; None with fewer than two values.
 
-    From five values on it is Bonett's (2006), which takes the kurtosis into account; below, chi-square's, which
-    holds for normal ones.
+    From five values on it is Bonett's (2006), which takes the kurtosis into account; below, chi-square's, which holds for normal ones.
+    Equal values have none: both formulas would give one without any width.
     """
     count = values.size
     if count < 2:
         return None
+    if np.ptp(values) == 0:
+        return Deviation(0.0, None)
     variance = float(np.var(values, ddof=1))
-    if count < _FEWEST_FOR_BONETT or variance == 0:
+    if count < _FEWEST_FOR_BONETT:
         quantiles = stats.chi2.ppf([(1 + level) / 2, (1 - level) / 2], count - 1)
         low, high = np.sqrt(variance * (count - 1) / quantiles)
-        return Deviation(variance**0.5, float(low), float(high))
+        return Deviation(variance**0.5, (float(low), float(high)))
     quantile = float(stats.norm.ppf((1 + level) / 2))
     correction = count / (count - quantile)
     middle = stats.trim_mean(values, 1 / (2 * np.sqrt(count - 4)) if count > 5 else 0.4)
     kurtosis = count * np.sum((values - middle) ** 4) / np.sum((values - values.mean()) ** 2) ** 2
     error = correction * np.sqrt(max(0.0, kurtosis - (count - 3) / count) / (count - 1))
     low, high = np.sqrt(correction * variance * np.exp([-quantile * error, quantile * error]))
-    return Deviation(variance**0.5, float(low), float(high))
+    return Deviation(variance**0.5, (float(low), float(high)))
 
 
 def failures(count: int, runs: int, level: float = 0.95) -> Failures | None:

@@ -19,7 +19,7 @@ from bertlab.ablation.holm import holm
 from bertlab.ablation.power import SeedsNeeded, seeds_needed, smallest_difference
 from bertlab.ablation.runs import CellSummary, Run, summarise
 
-BETTER, WORSE, UNRESOLVED = "better", "worse", "unresolved"
+BETTER, WORSE, UNRESOLVED, NOT_COMPARED = "better", "worse", "unresolved", "not compared"
 _ALPHA = 0.05
 Place = tuple[str, str]  # row, column
 
@@ -45,10 +45,10 @@ class Table:
 class Difference:
     """A cell beside another cell of its column, judged."""
 
-    verdict: str  # better | worse | unresolved: whether the row is better than what it is compared with
-    comparison: Comparison | None  # None where there is nothing to compare, or no sense in it
+    verdict: str  # BETTER | WORSE | UNRESOLVED than what the row is compared with | NOT_COMPARED: there is nothing to, or no sense in it
+    comparison: Comparison | None  # None where it is not compared
     p_holm: float  # after Holm's correction; nan where the comparison was not part of it
-    reason: str | None = None  # of "unresolved", where it is another than that the difference may be chance
+    reason: str | None = None  # why it is not compared; of "unresolved", where it is another than that the difference may be chance
     seeds: SeedsNeeded | None = None  # that would resolve a difference as large as this; where it is unresolved
     detectable: float | None = None  # the true difference that these seeds resolve in 80% of tables
 
@@ -122,14 +122,14 @@ def _incomparable(table: Table, row: str, other: str, column: str) -> str | None
 def _compare(table: Table, resamples: Resamples | None, row: str, other: str, column: str) -> Difference:
     nan = float("nan")
     if reason := _incomparable(table, row, other, column):
-        return Difference(UNRESOLVED, None, nan, reason)
+        return Difference(NOT_COMPARED, None, nan, reason)
     runs = [table.cells.get((name, column), ()) for name in (row, other)]
     if not same_examples(*runs):
-        return Difference(UNRESOLVED, None, nan, "The two rows were evaluated on different examples.")
+        return Difference(NOT_COMPARED, None, nan, "The two rows were evaluated on different examples.")
     comparison = compare(runs[0], runs[1], resamples, table.name, column, row, other)
     if comparison is None:
         missing = [name for name, cell in zip((row, other), runs, strict=True) if all(run.failed for run in cell)]
-        return Difference(UNRESOLVED, None, nan, f"No run of {' or '.join(missing)} has a value.")
+        return Difference(NOT_COMPARED, None, nan, f"No run of {' or '.join(missing)} has a value.")
     if not comparison.covers_seeds:
         return Difference(UNRESOLVED, comparison, nan, comparison.notes[0] if comparison.notes else None)
     if np.isnan(comparison.p_value):

@@ -256,7 +256,7 @@ def test_what_a_difference_leaves_out_is_said_under_the_table(tmp_path: Path) ->
     found = report_table(manifest, tmp_path)
     text = note(found, "About some comparisons")
     assert "Seeds without a partner in the other row are left out: 3. (No NSP on MRPC)" in text
-    assert re.search(r"Predictions are missing: [^(]*\([^)]*LTR & No NSP on MNLI", text)
+    assert re.search(r"There are no scores of single examples: [^(]*\([^)]*LTR & No NSP on MNLI", text)
     assert text in parsed(found).text
     whole = tmp_path / "whole"
     whole.mkdir()
@@ -293,6 +293,39 @@ def test_weights_that_were_chosen_among_more_evaluations_are_not_said_to_be_alik
         (path.parent / "metrics.jsonl").write_text("".join(json.dumps({"step": step, "split": "dev"}) + "\n" for step in range(looks)))
     told = note(report_table(manifest, tmp_path), "Selection")
     assert "not equally in all rows: the weights are the best of 3 to 20 evaluations" in told
+
+
+def test_the_best_of_one_evaluation_was_not_chosen(tmp_path: Path) -> None:
+    manifest = FakeTable(tmp_path).write()
+    for path in tmp_path.glob("finetune-fake-f-*/result.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"recipe": {"select": "best"}}))
+        (path.parent / "metrics.jsonl").write_text(json.dumps({"step": 9, "split": "dev"}) + "\n")
+    assert note(report_table(manifest, tmp_path), "Selection") == ""
+
+
+def test_what_it_would_take_is_said_once_of_all_differences_that_it_holds_for(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.skills |= {("bert", "mnli"): 0.75, ("no_nsp", "mnli"): 0.75, ("ltr", "mnli"): 0.75}
+    found = report_table(table.write(), tmp_path)
+    unresolved = [cell for cell in found.cells if cell.difference and cell.difference.p_holm and cell.difference.verdict == "unresolved"]
+    hopeless = [cell for cell in unresolved if cell.difference and cell.difference.examples_suffice is False]
+    told = note(found, "Verdicts")
+    assert told.count("too few evaluation examples") == (1 if hopeless else 0)
+    assert len(hopeless) > 1
+    for cell in unresolved:
+        assert f"{found.row(cell.row).label} on {found.column(cell.column).label} (" in told
+
+
+def test_of_many_reasons_why_runs_learned_nothing_two_are_told(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    manifest = table.write()
+    for seed in (1, 2, 3):
+        path = tmp_path / f"finetune-fake-f-ltr-mnli-{seed}" / "predictions.jsonl"
+        path.unlink()
+        result = json.loads((path.parent / "result.json").read_text())
+        (path.parent / "result.json").write_text(json.dumps(result | {"degenerate": f"no better than {seed}"}))
+    told = note(report_table(manifest, tmp_path), "Learned nothing")
+    assert "LTR & No NSP on MNLI, 3 runs (no better than 1; no better than 2; and others)" in told
 
 
 def test_what_only_the_correction_leaves_unresolved_is_named(tmp_path: Path) -> None:
@@ -373,7 +406,7 @@ def test_a_configuration_that_cannot_be_read_costs_no_report(content: str, tmp_p
 
 def test_one_seed_gives_no_verdict_and_says_so(tmp_path: Path) -> None:
     found = report_table(FakeTable(tmp_path, seeds=1).write(), tmp_path)
-    assert {cell.difference.verdict for cell in found.cells if cell.difference} == {"unresolved"}
+    assert {cell.difference.verdict for cell in found.cells if cell.difference and cell.difference.value is not None} == {"unresolved"}
     assert next(note.text for note in found.notes if note.heading == "Verdicts").startswith("None")
     assert "One seed cannot show whether" in next(note.text for note in found.notes if note.heading == "Random weights")
     assert "nothing about the method" in next(note.text for note in found.notes if note.heading == "What these seeds can say")
@@ -454,6 +487,39 @@ def test_variance_is_the_result_where_the_table_says_so(tmp_path: Path) -> None:
     assert spread.low < spread.std
     assert (spread.failed, spread.runs) == (2, 5)
     assert "2 of 5 failed" in parsed(found).text
+    for cell, line in zip(found.cells, csv.DictReader(io.StringIO(table_csv(found))), strict=True):
+        for name in ("low", "high", "p_holm", "verdict", "failed", "runs", "failed_high"):
+            value = None if cell.spread is None else getattr(cell.spread, name)
+            assert line[f"deviation_{name}"] == ("" if value is None else value if isinstance(value, str) else repr(value))
+
+
+def test_deviations_of_what_may_not_be_compared_are_not_compared(tmp_path: Path) -> None:
+    """Nor do they make the correction of the others stricter: Holm's smallest p value is multiplied by the number of comparisons."""
+    found = report_table(FakeTable(tmp_path, seeds=5, show="deviation").write(), tmp_path)
+    apart = found.cell("ltr", "perplexity")
+    assert apart.spread is not None
+    assert (apart.spread.verdict, apart.spread.p_value, apart.spread.p_holm) == ("not compared", None, None)
+    tested = [cell.spread for cell in found.cells if cell.spread and cell.spread.p_holm is not None and cell.spread.p_value is not None]
+    least = min(tested, key=lambda spread: spread.p_value or 1.0)
+    assert least.p_holm == pytest.approx(min(1.0, len(tested) * (least.p_value or 1.0)))
+    assert len(tested) == len([cell for cell in found.cells if cell.difference and cell.difference.value is not None])
+    lines = {(line["row"], line["column"]): line for line in csv.DictReader(io.StringIO(table_csv(found)))}
+    assert lines["ltr", "perplexity"]["difference_verdict"] == lines["ltr", "perplexity"]["deviation_verdict"] == "not compared"
+    assert lines["no_nsp", "mnli"]["difference_verdict"] != "not compared"
+
+
+def test_equal_values_have_a_deviation_without_an_interval(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path, seeds=5, show="deviation")
+    manifest = table.write()
+    for seed in range(1, 6):
+        folder = tmp_path / f"finetune-fake-f-ltr-mnli-{seed}"
+        (folder / "predictions.jsonl").write_text((tmp_path / "finetune-fake-f-ltr-mnli-1" / "predictions.jsonl").read_text())
+        (folder / "result.json").write_text((tmp_path / "finetune-fake-f-ltr-mnli-1" / "result.json").read_text())
+    found = report_table(manifest, tmp_path)
+    spread = found.cell("ltr", "mnli").spread
+    assert spread is not None
+    assert (spread.std, spread.low, spread.high) == (0.0, None, None)
+    assert "deviation 0.0, 0 of 5 failed" in parsed(found).text
 
 
 # Curves

@@ -10,7 +10,7 @@ import pytest
 from bertlab.ablation.comparable import Quantity
 from bertlab.ablation.runs import Run
 from bertlab.ablation.synthetic import SyntheticColumn, synthetic_column
-from bertlab.ablation.table import BETTER, UNRESOLVED, WORSE, Table, analyse
+from bertlab.ablation.table import BETTER, NOT_COMPARED, UNRESOLVED, WORSE, Table, analyse
 
 ROWS = ["bert", "good", "same", "bad", "random"]
 
@@ -112,7 +112,7 @@ def test_perplexities_of_other_objectives_get_no_verdict() -> None:
         (row, "b"): Quantity("perplexity", "d", "ltr" if row == "good" else "mlm", "v") for row in ROWS
     }  # as if column b were a perplexity
     found = analyse(table(quantities=quantities))
-    assert found.differences["good", "b"].verdict == UNRESOLVED
+    assert found.differences["good", "b"].verdict == NOT_COMPARED
     assert found.differences["good", "b"].comparison is None
     assert "different things" in str(found.differences["good", "b"].reason)
     assert found.differences["bad", "b"].verdict == WORSE

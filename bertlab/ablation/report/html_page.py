@@ -66,7 +66,12 @@ def _role(row: ReportRow) -> str:
 
 
 def _cell(report: Report, cell: Cell, column: ReportColumn) -> str:
-    classes = ["cell", cell.state, *([cell.difference.verdict] if cell.difference else []), *(["contradicts"] if cell.contradicts else [])]
+    classes = [
+        "cell",
+        cell.state,
+        *([cell.difference.verdict.replace(" ", "-")] if cell.difference else []),
+        *(["contradicts"] if cell.contradicts else []),
+    ]
     first, *others = cell_lines(report, cell)
     lines = [f'<span class="value">{escape(first)}</span>', *(f"<span{_class(line)}>{escape(line)}</span>" for line in others)]
     told = "; ".join(_details(cell, column))

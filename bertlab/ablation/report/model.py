@@ -55,7 +55,7 @@ class Difference:
     value: float | None  # None where there is nothing to compare, or no sense in it
     low: float | None = None  # of the 95% interval
     high: float | None = None
-    verdict: str = "unresolved"  # better | worse | unresolved
+    verdict: str = "unresolved"  # better | worse | unresolved | not compared
     p_value: float | None = None
     p_holm: float | None = None  # after Holm's correction over the table; None where it was not part of it
     permutation_p: float | None = None  # of the test that assumes less
@@ -77,7 +77,7 @@ class Spread:
     """How much the runs of a cell differ, where the table is about that."""
 
     std: float | None
-    low: float | None  # of the 95% interval of the standard deviation
+    low: float | None  # of the 95% interval of the standard deviation; None where equal values give none
     high: float | None
     failed: int  # runs that failed or have learned nothing
     runs: int
@@ -85,7 +85,7 @@ class Spread:
     failed_high: float | None
     p_value: float | None = None  # that it differs from the baseline's
     p_holm: float | None = None
-    verdict: str = "unresolved"  # steadier | less steady | unresolved
+    verdict: str = "unresolved"  # steadier | less steady | unresolved | not compared: no sense in it
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from bertlab.ablation.report.model import Difference, Report
+from bertlab.ablation.report.model import Difference, Report, Spread
 
 FORMAT = 1  # of report.json
 
@@ -25,13 +25,16 @@ def table_csv(report: Report) -> str:
     head = ["table", "scale", "row", "row_label", "column", "column_label", "point", "metric", "unit", "state", "mean", "std", "n", "runs"]
     head += ["failed", "degenerate", "running", "missing", "published", "published_difference", "sign_agrees"]
     head += ["difference" if name == "value" else f"difference_{name}" for name in fields]
+    spread = ("low", "high", "p_value", "p_holm", "verdict", "failed", "runs", "failed_low", "failed_high")  # its std is the cell's
+    head += [f"deviation_{name}" for name in spread]
     head += ["over_random" if name == "value" else f"over_random_{name}" for name in fields]
     rows = []
     for cell in report.cells:
         row, column = report.row(cell.row), report.column(cell.column)
         values = [report.table, report.scale, row.key, row.label, column.column, column.label, column.point, column.metric, column.unit]
         values += [cell.state, cell.mean, cell.std, cell.units, cell.runs, cell.failed, cell.degenerate, cell.running, cell.missing]
-        values += [cell.published, cell.published_difference, cell.agrees, *_of(cell.difference, fields), *_of(cell.over_random, fields)]
+        values += [cell.published, cell.published_difference, cell.agrees, *_of(cell.difference, fields)]
+        values += [*_of(cell.spread, spread), *_of(cell.over_random, fields)]
         rows.append(values)
     return _csv([head, *rows])
 
@@ -51,8 +54,8 @@ def runs_csv(report: Report) -> str:
     return _csv([head, *rows])
 
 
-def _of(difference: Difference | None, fields: Sequence[str]) -> list[Any]:
-    return [None if difference is None else getattr(difference, name) for name in fields]
+def _of(part: Difference | Spread | None, fields: Sequence[str]) -> list[Any]:
+    return [None if part is None else getattr(part, name) for name in fields]
 
 
 def _csv(rows: Sequence[Sequence[Any]]) -> str:

@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from bertlab.ablation.collect import DONE, CellRun, Collected
 from bertlab.ablation.report import model
 from bertlab.ablation.report.model import Cell, Difference, Note, Report, ReportColumn
-from bertlab.ablation.report.words import difference_text, listed, number, probability, signed
+from bertlab.ablation.report.spread import LESS_STEADY, STEADIER
+from bertlab.ablation.report.words import difference_text, number, probability, signed
 from bertlab.ablation.runs import EXAMPLES
 from bertlab.ablation.table import BETTER, UNRESOLVED, WORSE
-from bertlab.counting import counted
+from bertlab.counting import counted, listed
 
 _ALPHA = 0.05
 _ALREADY_HEADED = ("Budget", "Seeds", "Data", "Scale", "Random rows")
 _MANY = 4  # things of one kind that are named one by one
+_TOLD = 2  # reasons of one cell; runs.csv has all
 _LONG = 300  # characters of a reason
 
 
@@ -109,11 +111,12 @@ def _statistics(report: Report) -> Note:
 
 def _selection(collected: Collected) -> str:
     """Which columns are of the split by which the best weights of each run were chosen, and among how many."""
-    chosen: dict[str, set[int]] = {}  # by column, among how many evaluations
+    among: dict[str, set[int]] = {}  # how many evaluations, by column
     for (_, name, _), runs in collected.cells.items():
         for run in runs:
-            if (among := _chosen_among(collected, run, collected.manifest.grid.columns[name].split)) is not None:
-                chosen.setdefault(name, set()).add(among)
+            if (count := _chosen_among(collected, run, collected.manifest.grid.columns[name].split)) is not None:
+                among.setdefault(name, set()).add(count)
+    chosen = {name: counts for name, counts in among.items() if counts != {1}}  # the best of one is no choice
     if not chosen:
         return ""
     labels = [column.label for name, column in collected.manifest.grid.columns.items() if name in chosen]  # each once, whatever its points
@@ -121,7 +124,7 @@ def _selection(collected: Collected) -> str:
         f"For {listed(labels)}, each run's best weights were chosen on the reported examples (tuning.select=best), so values are a little"
         " higher than on other examples"
     )
-    unlike = {name: among for name, among in chosen.items() if len(among) > 1}
+    unlike = {name: counts for name, counts in chosen.items() if len(counts) > 1}
     if not unlike:
         return f"{said}, in all rows alike."
     least, most = min(map(min, unlike.values())), max(map(max, unlike.values()))
@@ -222,7 +225,7 @@ def _verdicts(report: Report) -> Note:
             if parts
             else "No difference is resolved, which does not mean that there is none"
         )
-        parts.append(f"{opening}: {'; '.join(_seeds_wanted(report, cell, difference) for cell, difference in unresolved)}.")
+        parts.append(f"{opening}: {'; '.join(_seeds_wanted(report, unresolved))}.")
     parts.append(_before_correction(report))
     if any(cell.running or cell.missing for cell in report.cells):
         parts.append(
@@ -255,23 +258,27 @@ def _equals(p_value: float) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
-def _seeds_wanted(report: Report, cell: Cell, difference: Difference) -> str:
-    """How many seeds a difference of the observed size would take."""
-    column = report.column(cell.column)
-    name = f"{report.row(cell.row).label} on {column.label} ({signed_value(difference, column)}"
+def _seeds_wanted(report: Report, unresolved: Sequence[tuple[Cell, Difference]]) -> Iterator[str]:
+    """The unresolved differences with what it would take to resolve them, those together that would take the same."""
+    places: dict[str, list[str]] = {}
+    for cell, difference in unresolved:
+        assert difference.value is not None
+        column = report.column(cell.column)
+        value = signed(difference.value, column.decimals)
+        places.setdefault(_wanted(difference), []).append(f"{report.row(cell.row).label} on {column.label} ({value})")
+    for wanted, where in places.items():
+        yield f"{listed(where)}{wanted and ': '}{wanted}"
+
+
+def _wanted(difference: Difference) -> str:
+    """How many seeds a difference of the observed size would take; empty where that is not known."""
     if difference.examples_suffice is False:
-        return f"{name}: too few evaluation examples for a difference of this size, however many seeds)"
+        return "too few evaluation examples for a difference of this size, however many seeds"
     if difference.seeds is None:
-        return f"{name}: more than 1,000 seeds would be needed)" if difference.examples_suffice else f"{name})"
+        return "more than 1,000 seeds would be needed" if difference.examples_suffice else ""
     low = difference.seeds_low or difference.seeds
     high = "1,000+" if difference.seeds_high is None else f"{difference.seeds_high:,}"
-    return f"{name}: about {difference.seeds:,} seeds would resolve it, perhaps {low:,} to {high})"
-
-
-def signed_value(difference: Difference, column: ReportColumn) -> str:
-    """The difference alone."""
-    assert difference.value is not None
-    return signed(difference.value, column.decimals)
+    return f"about {difference.seeds:,} seeds would resolve it, perhaps {low:,} to {high}"
 
 
 def _spread(report: Report) -> Note:
@@ -283,7 +290,7 @@ def _spread(report: Report) -> Note:
         " fewer, intervals that assume normal values), compared by permutation Brown-Forsythe tests after Holm's correction. Runs that"
         " stopped or learned nothing are counted as failed."
     )
-    resolved = [cell for cell in cells if cell.spread and cell.spread.verdict != UNRESOLVED]
+    resolved = [cell for cell in cells if cell.spread and cell.spread.verdict in (STEADIER, LESS_STEADY)]
     names = [
         f"{report.row(cell.row).label} is {cell.spread.verdict} on {report.column(cell.column).label}" for cell in resolved if cell.spread
     ]
@@ -382,6 +389,7 @@ def _degenerate(report: Report) -> Note:
         notes = dict.fromkeys(run.note for run in cell.values if run.status == "done" and run.note)
         if cell.degenerate and report.row(cell.row).role != model.RANDOM:
             where = f"{report.row(cell.row).label} on {report.column(cell.column).label}"
-            named.append(f"{where}, {counted(cell.degenerate, 'run')} ({'; '.join(notes)})")
+            why = [*list(notes)[:_TOLD], *["and others"] * (len(notes) > _TOLD)]
+            named.append(f"{where}, {counted(cell.degenerate, 'run')} ({'; '.join(why)})")
     text = "; ".join(named)
     return Note("Learned nothing", f"{text}. Their values are included in the mean." if text else "")
