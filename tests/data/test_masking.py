@@ -138,11 +138,14 @@ def test_rates_that_miss_one_are_taken_in_proportion(text):
     assert (put_in == prediction.targets).mean() < 2 / 9 / 200
 
 
-def test_random_words_are_even_over_the_vocabulary(text):
-    prediction = masker(rate=1.0, mask=0, keep=0, random=1).mask(text)
-    counts = np.bincount(prediction.tokens[prediction.predicted], minlength=VOCABULARY)
+@pytest.mark.parametrize("share", [1.0, 0.1])
+def test_random_words_are_even_over_the_vocabulary(text, share):
+    """Also where a draw decides whether there is one: it tells nothing of which."""
+    prediction = masker(rate=1.0, mask=1 - share, keep=0, random=share).mask(text)
+    put_in = prediction.tokens[prediction.predicted]
+    counts = np.bincount(put_in[put_in != MASK], minlength=VOCABULARY)
     assert counts[:FIRST_ORDINARY].sum() == 0
-    expected = prediction.predicted.size / 200
+    expected = counts.sum() / 200
     assert ((counts[FIRST_ORDINARY:] - expected) ** 2 / expected).sum() < 312  # 199 degrees of freedom, one in a million
 
 
