@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 import torch
@@ -10,9 +11,10 @@ from toys import LENGTHS, TINY, toy_batch, toy_model
 
 from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
+from bertlab.models import attention, dropout
 from bertlab.models.architecture import Architecture, resolved_directions
 from bertlab.models.bert import Bert
-from bertlab.models.dropout import seed_dropout
+from bertlab.models.dropout import dropped_elements, seed_dropout
 
 torch.set_num_threads(1)
 
@@ -111,6 +113,38 @@ def test_dropout_is_a_function_of_its_seed() -> None:
         results.append(model(batch).detach())
     assert torch.equal(results[0], results[1])
     assert not torch.equal(results[0], results[2])
+
+
+STATES, HALVES, WEIGHTS = (sum(LENGTHS) * 16, 0.2), (sum(LENGTHS) * 8, 0.2), (len(LENGTHS) * 4 * max(LENGTHS) ** 2, 0.35)
+
+
+@pytest.mark.parametrize(
+    ("changes", "in_layers"),
+    [
+        ({}, [WEIGHTS, STATES, STATES] * 2),
+        ({"placement": "pre"}, [WEIGHTS, STATES, STATES] * 2),
+        ({"backbone": "bilstm"}, [STATES] * 2),
+        ({"backbone": "bilstm", "directions": "pair", "attention": "causal"}, [HALVES] * 4),
+        ({"backbone": "cbow"}, []),
+    ],
+    ids=str,
+)
+def test_embeddings_attention_weights_and_branches_are_dropped_at_their_rates(
+    changes: dict[str, Any], in_layers: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[tuple[int, float]] = []
+
+    def noting(count: int, rate: float) -> torch.Tensor:
+        drawn.append((count, rate))
+        return dropped_elements(count, rate)
+
+    for module in (dropout, attention):
+        monkeypatch.setattr(module, "dropped_elements", noting)
+    model = toy_model(dropout=0.2, attention_dropout=0.35, next_sentence=False, **changes)
+    model.train()(toy_batch(LENGTHS))
+    assert drawn == [STATES, *in_layers]
+    model.eval()(toy_batch(LENGTHS))
+    assert not any(rate for _, rate in drawn[1 + len(in_layers) :])
 
 
 @pytest.mark.parametrize("backbone", ["transformer", "bilstm", "cbow"])

@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from toys import LENGTHS, TINY, padded, toy_batch, toy_model
 from transformers import BertConfig, BertForPreTraining
 
 from bertlab.data.batches import Batch
 from bertlab.models.bert import Bert
+from bertlab.models.dropout import drop, seed_dropout
 from bertlab.objectives import mlm_nsp
 
 torch.set_num_threads(1)
@@ -31,8 +33,8 @@ def step_benchmark() -> ModuleType:
     return module
 
 
-@pytest.fixture(scope="module")
-def pair() -> tuple[Any, Bert]:
+def built(dropout: float = 0.0, attention_dropout: float = 0.0) -> tuple[Any, Bert]:
+    """Theirs and ours, of the same weights."""
     torch.manual_seed(3)
     config = BertConfig(
         vocab_size=TINY.vocab_size,
@@ -42,15 +44,21 @@ def pair() -> tuple[Any, Bert]:
         intermediate_size=TINY.intermediate,
         max_position_embeddings=TINY.positions,
         initializer_range=0.2,
-        hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=attention_dropout,
+        attn_implementation="eager",  # the one that can be told how to drop
     )
-    theirs, ours = BertForPreTraining(config).eval(), toy_model().eval()
+    theirs, ours = BertForPreTraining(config).eval(), toy_model(dropout=dropout, attention_dropout=attention_dropout).eval()
     with torch.no_grad():
         for parameter in theirs.parameters():  # biases and norms away from their trivial initial values
             parameter.add_(torch.randn_like(parameter) * 0.1)
     step_benchmark().copy_weights(theirs, ours)
     return theirs, ours
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[Any, Bert]:
+    return built()
 
 
 def as_theirs(batch: Batch) -> dict[str, torch.Tensor]:
@@ -78,12 +86,25 @@ def test_states_and_logits(pair: tuple[Any, Bert], lengths: list[int]) -> None:
     torch.testing.assert_close(ours.next_sentence_logits(hidden, batch), expected.seq_relationship_logits, **TOLERANCE)
 
 
-def test_loss_and_every_gradient(pair: tuple[Any, Bert]) -> None:
-    theirs, ours = pair
-    batch = toy_batch(LENGTHS)
-    theirs.zero_grad()
-    ours.zero_grad()
+def test_loss_and_every_gradient() -> None:
+    compare_loss_and_gradients(*built(), toy_batch(LENGTHS))
+
+
+def test_dropout_is_where_theirs_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their dropout draws our noise, so the numbers are the same only where the same things are dropped, in one order, at one rate."""
+    theirs, ours = built(dropout=0.2, attention_dropout=0.35)
+    batch = toy_batch([24, 24, 24])  # without padding, so that their elements lie as ours do
+    without = mlm_nsp.loss(ours, batch).loss
+    monkeypatch.setattr(F, "dropout", lambda x, p, training=True, inplace=False: drop(x, p, training))
+    compare_loss_and_gradients(theirs.train(), ours.train(), batch)
+    seed_dropout(0, 0, 0)
+    assert abs(mlm_nsp.loss(ours, batch).loss - without) > 0.01
+
+
+def compare_loss_and_gradients(theirs: Any, ours: Bert, batch: Batch) -> None:
+    seed_dropout(0, 0, 0)
     expected = theirs(**as_theirs(batch)).loss
+    seed_dropout(0, 0, 0)
     found = mlm_nsp.loss(ours, batch).loss
     torch.testing.assert_close(found, expected, **TOLERANCE)
     expected.backward()
