@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from test_transformers_parity import TOLERANCE, step_benchmark
 from toys import LENGTHS, TINY, padded, toy_model, toy_task_batch
 from transformers import (
@@ -20,6 +21,7 @@ from transformers import (
 
 from bertlab.data.task_batch import TaskBatch
 from bertlab.finetune_config import FeaturesConfig, HeadConfig
+from bertlab.models.dropout import drop, seed_dropout
 from bertlab.models.task_model import TaskModel
 
 torch.set_num_threads(1)
@@ -47,15 +49,17 @@ def classifier_of(theirs: Any) -> Any:
     return theirs.qa_outputs if hasattr(theirs, "qa_outputs") else theirs.classifier
 
 
-def pair(kind: str) -> tuple[Any, TaskModel]:
+def pair(kind: str, dropout: float = 0.0) -> tuple[Any, TaskModel]:
+    """Theirs and ours, of the same weights; ``dropout`` is the head's."""
     torch.manual_seed(3)
     config = copy.deepcopy(CONFIG)
+    config.classifier_dropout = dropout
     config.num_labels = {"classification": 3, "tagging": 3, "span": 2}.get(kind, 1)
     theirs = KINDS[kind](config).eval()
     with torch.no_grad():
         for parameter in theirs.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
-    ours = TaskModel(toy_model(), kind, 3, HeadConfig(dropout=0.0), FeaturesConfig()).eval()
+    ours = TaskModel(toy_model(), kind, 3, HeadConfig(dropout=dropout), FeaturesConfig()).eval()
     put(theirs, ours)
     return theirs, ours
 
@@ -88,14 +92,18 @@ def as_theirs(kind: str, batch: TaskBatch) -> dict[str, torch.Tensor]:
     return given | {"labels": batch.labels}
 
 
+def drawn(kind: str, lengths: list[int]) -> TaskBatch:
+    batch = toy_task_batch(kind, lengths)
+    if kind == "choice":  # theirs takes the same number of choices of all examples
+        batch.sequences_per_example, batch.labels = torch.tensor([2, 2]), torch.tensor([1, 0])
+        batch.examples, batch.count_in_step = torch.arange(2), 2
+    return batch
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_logits_loss_and_every_gradient(kind: str) -> None:
     theirs, ours = pair(kind)
-    lengths = [9, 24, 5, 13] if kind == "choice" else LENGTHS  # theirs takes the same number of choices of all examples
-    batch = toy_task_batch(kind, lengths)
-    if kind == "choice":
-        batch.sequences_per_example, batch.labels = torch.tensor([2, 2]), torch.tensor([1, 0])
-        batch.examples, batch.count_in_step = torch.arange(2), 2
+    batch = drawn(kind, [9, 24, 5, 13] if kind == "choice" else LENGTHS)
     given = as_theirs(kind, batch)
     if kind == "span":  # their loss would be over the padding's logits too
         given = {name: value for name, value in given.items() if "positions" not in name}
@@ -135,3 +143,21 @@ def test_their_span_loss_is_ours_where_there_is_no_padding() -> None:
     batch = toy_task_batch("span", [12, 12, 12])
     given = as_theirs("span", batch)
     torch.testing.assert_close(ours.loss(batch).loss, theirs(**given).loss, **TOLERANCE)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dropout_is_where_theirs_is(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Theirs draws our noise; without padding, and with every token a word, their elements lie as ours do."""
+    theirs, ours = pair(kind, dropout=0.3)
+    batch = drawn(kind, [12] * 4)
+    if kind == "tagging":
+        batch.word_tokens, batch.words_per_example, batch.tags = torch.arange(48), torch.tensor([12] * 4), torch.arange(48) % 3
+        batch.count_in_step = 48
+    without = ours.loss(batch).loss
+    monkeypatch.setattr(F, "dropout", lambda x, p, training=True, inplace=False: drop(x, p, training))
+    seed_dropout(0, 0, 0)
+    expected = theirs.train()(**as_theirs(kind, batch)).loss
+    seed_dropout(0, 0, 0)
+    found = ours.train().loss(batch).loss
+    torch.testing.assert_close(found, expected, **TOLERANCE)
+    assert (abs(found - without) < 1e-6) == (kind == "span")  # whose last layer nothing is dropped before, as in the released code
