@@ -75,17 +75,19 @@ def test_the_number_of_sequences_is_what_the_documents_need(store):
 
 
 def test_passes_cut_at_different_and_evenly_spread_places():
-    store = make_store([[1] * 95])  # 10 chunks of room 10, so offsets 0 to 5
+    """In each document anew: how one is cut tells nothing of how another is."""
+    store = make_store([[1] * 95] * 2)  # 10 chunks of room 10 each, so offsets 0 to 5
     single = sampler(store, length=12, pair=False)
     cuts = []
     for epoch in range(1200):
-        spans = single.spans(epoch * 10, 10)
-        starts = np.sort(spans.start)
-        assert (np.diff(starts[1:]) == 10).all()
-        cuts.append(starts[1])
-    counts = np.bincount(10 - np.array(cuts), minlength=6)
-    assert counts.size == 6
-    assert ((counts - 200) ** 2 / 200).sum() < 35  # five degrees of freedom, one in a million
+        spans = single.spans(epoch * 20, 20)
+        starts = np.sort(spans.start).reshape(2, 10) - [[0], [95]]
+        assert (np.diff(starts[:, 1:]) == 10).all()
+        cuts.append(starts[:, 1])
+    first, second = 10 - np.array(cuts).T
+    counts = np.bincount(6 * first + second, minlength=36)
+    assert counts.size == 36
+    assert ((counts - 1200 / 36) ** 2 / (1200 / 36)).sum() < 90  # 35 degrees of freedom, one in a million
 
 
 def test_epochs_come_in_different_orders(store):
@@ -124,7 +126,9 @@ def test_of_every_four_one_pair_gets_another_document(store):
     labels = sampler(store, next_sentence=True).draw(0, 4000).next_sentence.reshape(-1, 2, 2)
     assert (labels[:, :, 0] == labels[:, :, 1]).all()
     assert (labels[:, :, 0].sum(axis=1) == 1).all()
-    assert abs(labels[:, 0, 0].mean() - 0.5) < 5 * 0.5 / 1000**0.5
+    coins = labels[:, 0, 0]
+    assert abs(coins.mean() - 0.5) < 5 * 0.5 / 1000**0.5
+    assert abs(np.corrcoef(coins[1:], coins[:-1])[0, 1]) < 5 / 1000**0.5  # each four has a coin of its own
 
 
 def test_b_follows_a_or_is_from_another_document(store):
@@ -176,6 +180,12 @@ def test_an_exchanged_b_is_as_long_as_the_true_one(store):
     assert np.isin(exchanged.second_end[changed][closed], store.sentence_offsets).mean() > 0.9  # but for the shortest
     assert abs((size - true_size)[closed].mean()) < 1.5
     assert np.abs(size - true_size)[closed].max() <= 25  # a sentence at most
+    starts, rooms = exchanged.second_start[changed], 61 - (exchanged.split - exchanged.start)[changed]
+    for index in np.flatnonzero(closed & np.isin(exchanged.second_end[changed], store.sentence_offsets)):
+        ends = store.sentence_offsets - starts[index]  # of sentences of this and other documents
+        last = store.document_offsets[store.document_of(starts[index]) + 1] - starts[index]
+        ends = ends[(ends > 0) & (ends <= min(last, rooms[index]))]
+        assert abs(size[index] - true_size[index]) == np.abs(ends - true_size[index]).min()
 
 
 @pytest.mark.parametrize("words", [(2, 25), (10, 60)])
@@ -200,31 +210,54 @@ def test_a_dropped_b_is_what_the_neighbour_gets(store):
     kept = exchanged.second_start[changed] == true.second_start[partner]
     assert kept.mean() > 0.6
     assert (true.row[partner][kept] != true.row[changed][kept]).all()
+    # Or text of the same document, wherever that has as much behind its first sentence.
+    own, other = true.row[changed], true.row[partner]
+    second = store.sentence_offsets[store.document_sentences[other] + 1]
+    has_room = second + (true.second_end - true.second_start)[changed] <= store.document_offsets[other + 1]
+    fits = has_room & (other != own)
+    assert (store.document_of(exchanged.second_start[changed]) == other)[fits].all()
+    assert fits.mean() > kept.mean() + 0.05
 
 
 def test_a_neighbour_of_the_same_document_gives_nothing():
-    """One document is nearly the whole corpus: its sequences are mostly each other's neighbours."""
-    store = make_store([[5] * 2000, [5] * 60, [5] * 60])
+    """One document is half of the corpus: its sequences are often each other's neighbours. The others come by their shares of the rest."""
+    store = make_store([[5] * 290, [5] * 58, [5] * 232])  # 50, 10 and 40 chunks of 29
     sequences = sampler(store, next_sentence=True).draw(0, 2000)
-    from_others = set()
+    from_others = []
     for (a, b), label in zip(segments_of(sequences), sequences.next_sentence, strict=True):
         documents = store.document_of(a[0]), store.document_of(b[0])
         assert (documents[0] != documents[1]) == label
         if label and documents[0] == 0:
-            from_others.add(int(documents[1]))
-    assert from_others == {1, 2}
+            from_others.append(int(documents[1]))
+    counts = np.bincount(from_others, minlength=3)
+    assert counts[0] == 0
+    assert abs(counts[2] / counts.sum() - 0.8) < 5 * (0.16 / counts.sum()) ** 0.5
 
 
-def test_short_sequences():
+@pytest.mark.parametrize(("sentences", "starts"), [([5] * 10, range(5, 41, 5)), ([50], range(1, 44))])
+def test_a_b_from_elsewhere_begins_at_any_start_with_room_behind_it(sentences, starts):
+    """But the document's own; in a document of a single sentence at any token."""
+    made = sampler(make_store([sentences] * 2))
+    count = 100 * len(starts)
+    row, size = np.zeros(count, np.int64), np.full(count, 7)
+    found, counts = np.unique(made._random_start(row, size, (np.arange(count) + 0.5) / count), return_counts=True)
+    assert (found.tolist(), set(counts.tolist())) == (list(starts), {100})
+    assert set(made._latest_start(row, size).tolist()) == {max(starts)}
+    none = np.full(count, 50)
+    assert set(made._random_start(row, none, np.zeros(count)).tolist()) == set(made._latest_start(row, none).tolist()) == {-1}
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_short_sequences(share):
     store = make_store([[1] * 3000] * 4)
     whole = sampler(store, length=23, pair=False).spans(0, 30_000)
-    short = sampler(store, length=23, pair=False, short_probability=0.25).spans(0, 30_000)
+    short = sampler(store, length=23, pair=False, short_probability=share).spans(0, 30_000)
     full = whole.split - whole.start == 21
     size = (short.split - short.start)[full]
     count = full.sum()
-    expected = np.full(22, 0.25 * count / 20)
+    expected = np.full(22, share * count / 20)
     expected[:2] = 0
-    expected[21] += 0.75 * count
+    expected[21] += (1 - share) * count
     counts = np.bincount(size, minlength=22)
     assert counts[:2].sum() == 0
     assert ((counts - expected)[2:] ** 2 / expected[2:]).sum() < 65  # 19 degrees of freedom, one in a million
@@ -232,6 +265,16 @@ def test_short_sequences():
     at_front = (short.start > whole.start)[cut]
     assert (at_front ^ (short.split < whole.split)[cut]).all()
     assert abs(at_front.mean() - 0.5) < 5 * 0.5 / cut.sum() ** 0.5
+
+
+def test_how_short_a_sequence_is_where_it_is_cut_and_where_it_is_split_are_independent():
+    store = make_store([[1] * 3000] * 4)
+    whole, short = (sampler(store, length=33, short_probability=share).spans(0, 20_000) for share in (0.0, 1.0))
+    size, at_front = short.second_end - short.start, short.start > whole.start
+    proportion = (short.split - short.start - 0.5) / (size - 1)  # of 1 to size - 1 tokens: 0.5 on average, whatever the size
+    cut = (whole.second_end - whole.start == 30) & (size < 30)
+    correlations = np.corrcoef([size[cut], at_front[cut], proportion[cut]])
+    assert np.abs(correlations[np.triu_indices(3, 1)]).max() < 5 / cut.sum() ** 0.5
 
 
 def uses(made, first, count):
@@ -269,6 +312,13 @@ def test_a_fractional_weight_goes_through_the_whole_source_in_turns():
     assert epochs[0] != epochs[4]
 
 
+def test_each_pass_and_each_source_has_an_order_of_its_own():
+    made = sampler(make_store([[1] * 1000] * 3, weights=[(1, 1.0), (1, 0.25), (1, 0.25)]), length=12, pair=False)  # 100 chunks each
+    seen = [uses(made, epoch * made.epoch_length, made.epoch_length) for epoch in (0, 4)]  # the first quarters of two passes
+    quarters = {tuple(key % 10_000 for key in each if key // 10_000 == source) for each in seen for source in (1, 2)}
+    assert [len(quarter) for quarter in quarters] == [25] * 4
+
+
 def test_documents_left_out_are_not_seen(store):
     chosen = np.array([3, 50, 7, 20])
     sequences = sampler(store, documents=chosen, next_sentence=True).draw(0, 1000)
@@ -298,15 +348,25 @@ def test_documents_of_any_shape_give_sound_pairs(documents, length, key, short_p
                 assert b[0] in store.sentence_offsets
 
 
-def test_a_chunk_within_one_sentence_moves_to_where_a_sentence_starts():
+def test_a_chunk_within_one_sentence_moves_to_the_nearest_start_of_one():
     store = make_store([[3, 200, 4]] * 2)
-    sequences = sampler(store, length=23).draw(0, 200)
-    starts = set((store.sentence_offsets).tolist())
-    sides = set()
-    for _, b in segments_of(sequences):
-        assert b[0] in starts
-        sides.add(int(b[0] - store.document_offsets[store.document_of(b[0])]))
-    assert sides == {3, 203}
+    chunks, moved = sampler(store, length=22, pair=False).spans(0, 200), sampler(store, length=23).spans(0, 200)  # room for 20 each
+    sides = {3: 0, 203: 0}
+    for row, first, end, split in zip(chunks.row, chunks.start, chunks.split, moved.split, strict=True):
+        begin = store.document_offsets[row]
+        distances = {side: max(first - begin + 1 - side, side - (end - begin - 1), 0) for side in sides}  # zero where B can begin inside
+        assert distances[split - begin] == min(distances.values())
+        sides[split - begin] += 1
+    assert min(sides.values()) > 50
+
+
+def test_a_moved_window_lies_anywhere_about_its_split():
+    spans = sampler(make_store([[100, 100]] * 2), length=23).spans(0, 4000)
+    counts = np.bincount(spans.split - spans.start, minlength=20)
+    assert counts[0] == 0
+    assert counts.size == 20
+    inner = counts[2:19]  # 1 and 19 come half as often again
+    assert ((inner - inner.mean()) ** 2 / inner.mean()).sum() < 58  # sixteen degrees of freedom, one in a million
 
 
 def test_next_sentence_needs_two_documents():
