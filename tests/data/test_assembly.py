@@ -102,25 +102,43 @@ def test_a_step_is_the_same_in_any_order_and_any_process(store):
     assert forward[0] != forward[1]
 
 
-def test_seeds_give_other_batches(store):
-    first, second = (data(store, config(seed=seed))[0].micro_batches[0] for seed in (1, 2))
-    assert first.tokens.tolist() != second.tokens.tolist()
+def test_texts_and_what_is_masked_are_other_ones_with_each_seed_and_stage():
+    store = make_store([[22]] * 200)  # every document is one whole sequence, so that what is masked does not follow from the text
+    texts, masked = set(), set()
+    for seed, step in ((1, 0), (2, 0), (1, 500)):
+        made = config("mlm", length=24, seed=seed)
+        made.batch.short_probability = 0.0
+        made.lengths = LengthsConfig(stages=[StageConfig(0.5, 24), StageConfig(0.5, 24)])
+        batch = data(store, made)[step].micro_batches[0]
+        texts.add(tuple(batch.tokens.index_copy(0, batch.predicted, batch.targets).tolist()))
+        masked.add(tuple(batch.predicted.tolist()))
+    assert len(texts) == len(masked) == 3
 
 
 def test_an_epoch_of_steps_sees_every_training_token_and_no_other():
     store = make_store(random_documents(8, 80, sentences=(2, 30), words=(2, 25)), held_out=range(0, 80, 8))
-    made = config("ltr", sequences=10, length=30)
+    made = config("ltr", sequences=150, length=30)  # so many that three steps, which are not an epoch, are made at once
     made.batch.short_probability = 0.0
     training = data(store, made, predict="next")
     sizes = np.diff(store.document_offsets)[training.training_documents]
     epoch = int(np.ceil(sizes / 28).sum())
-    places = np.concatenate([training[n].micro_batches[0].tokens.numpy() for n in range(epoch // 10 + 1)])
-    positions = np.concatenate([training[n].micro_batches[0].positions.numpy() for n in range(epoch // 10 + 1)])
+    assert epoch > 450
+    places = np.concatenate([training[n].micro_batches[0].tokens.numpy() for n in range(epoch // 150 + 1)])
+    positions = np.concatenate([training[n].micro_batches[0].positions.numpy() for n in range(epoch // 150 + 1)])
     starts = np.flatnonzero(positions == 0)
     places = places[: starts[epoch]] if starts.size > epoch else places
     seen = np.sort(places[places >= FIRST_ORDINARY] - FIRST_ORDINARY)
     documents = np.isin(store.document_of(np.arange(store.tokens.size)), training.training_documents)
     assert np.array_equal(seen, np.flatnonzero(documents))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_short_sequences_are_as_many_as_the_configuration_says(share):
+    made = config("mlm", sequences=2000, length=24)
+    made.batch.short_probability = share
+    lengths = data(make_store([[22]] * 100), made)[0].micro_batches[0].offsets.diff()
+    expected = share * 20 / 21  # of the sizes 2 to 22, alike, the last is that of the others
+    assert abs(float((lengths < 24).double().mean()) - expected) <= 5 * (expected * (1 - expected) / 2000) ** 0.5
 
 
 def test_masked_batches_hide_what_they_ask_for(store):
@@ -182,6 +200,9 @@ def test_validation_does_not_depend_on_training_batches(store):
     made = config(sequences=8, length=96, micro=3)
     made.batch.short_probability = 0.7
     assert joined(validation(store, made)) == joined(validation(store, config()))
+    weights = [(40, 1.0), (40, 3.0)]  # of how often an epoch of the training sees a source
+    weighted = make_store(random_documents(8, 80, sentences=(2, 30), words=(2, 25)), held_out=range(0, 80, 8), weights=weights)
+    assert joined(validation(weighted, config())) == joined(validation(store, config()))
 
 
 @pytest.mark.parametrize("world", [2, 3, 7])
