@@ -25,7 +25,9 @@ from bertlab.data.batches import Batch
 from bertlab.data.prepare import prepare
 from bertlab.data.schedule import plan_training
 from bertlab.errors import Interrupted, RunFailed, UserError
+from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
+from bertlab.models.dropout import seed_dropout
 from bertlab.objectives import objective_of
 from bertlab.run_files import weight_files
 from bertlab.run_files.folder import RunFolder, find_checkpoint, find_run
@@ -95,6 +97,49 @@ def test_two_runs_of_one_configuration_are_identical_and_seeds_differ(make_confi
     assert again[1][-1] == first[1][-1]
     assert numbers(**{"paths.runs": str(tmp_path / "workers"), "trainer.workers": 2}) == first
     assert numbers(**{"paths.runs": str(tmp_path / "other"), "seed": 2})[0] != first[0]
+
+
+def trained_by_hand(config: PretrainConfig) -> tuple[dict[str, torch.Tensor], list[tuple[float, float]]]:
+    """Weights, and of every step its loss and gradient norm, from a plain loop with PyTorch's own Adam and clipping."""
+    store, objective = prepare(config.corpus, config.tokenizer, config.paths, progress=False), objective_of(config)
+    data = PretrainingData(store, config, plan_training(config), predict=objective.predict, pair=objective.pair)
+    torch.manual_seed(config.seed)
+    model = Bert(Architecture.of(config, store.vocabulary.size)).train()
+    free = [parameter for name, parameter in model.named_parameters() if "bias" in name or "norm" in name]
+    decayed = [parameter for name, parameter in model.named_parameters() if not ("bias" in name or "norm" in name)]
+    groups = [{"params": decayed, "weight_decay": config.optimizer.weight_decay}, {"params": free, "weight_decay": 0.0}]
+    adam = torch.optim.AdamW(groups, eps=config.optimizer.epsilon, fused=False)
+    found = []
+    for step, rate in enumerate([0.0, 1 / 2, 4 / 6, 3 / 6, 2 / 6, 1 / 6]):  # of 6 steps 2 are warm-up
+        for group in adam.param_groups:
+            group["lr"] = rate * config.optimizer.lr
+        adam.zero_grad()
+        loss = 0.0
+        for micro in data[step].micro_batches:
+            seed_dropout(config.seed, step, micro.place)
+            share = objective.loss(model, micro).loss
+            share.backward()
+            loss += float(share.detach())
+        assert config.optimizer.clip is not None
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), config.optimizer.clip)
+        adam.step()
+        found.append((loss, float(norm)))
+    return model.state_dict(), found
+
+
+def test_a_run_is_a_plain_loop_over_its_steps(make_config: MakeConfig) -> None:
+    """Micro-batches with noise of their own, clipped, at the scheduled rate, with an evaluation after every step."""
+    batch = {"batch.micro": 3, "budget.steps": 6, "validation.every": 1, "trainer.log_every": 1, "seed": 5}
+    optimizer = {"kind": "adamw", "clip": 0.3, "warmup": 1 / 3, "weight_decay": 0.5, "epsilon": 1e-3}  # so that the gradient's size counts
+    config = make_config(**batch, **{f"optimizer.{name}": value for name, value in optimizer.items()})
+    weights, expected = trained_by_hand(config)
+    folder = RunFolder(pretrain(config))
+    rows = [row for row in read_rows(folder.metrics) if row["split"] == "train"]
+    for row, (loss, norm) in zip(rows, expected, strict=True):
+        assert (row["loss"], row["gradient_norm"]) == (pytest.approx(loss, rel=1e-5), pytest.approx(norm, rel=1e-5))
+        assert norm > 0.4
+    for name, value in load_file(folder.weights).items():
+        torch.testing.assert_close(value, weights[name], atol=1e-6, rtol=1e-5)
 
 
 def test_kept_weights_are_those_of_their_step(make_config: MakeConfig, tmp_path: Path) -> None:
