@@ -21,6 +21,7 @@ from bertlab.composition import compose
 from bertlab.errors import Interrupted, RunFailed, UserError
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.interop.finetuned import load_finetuned
+from bertlab.models.dropout import seed_dropout
 from bertlab.run_files.folder import RunFolder
 from bertlab.schemas import FINETUNE
 from bertlab.task_config import TaskConfig
@@ -295,6 +296,51 @@ def test_patience_that_ends_with_the_last_step_ends_nothing_early(tmp_path: Path
         "recipe"
     ]
     assert (recipe["steps"], recipe["ended_early"]) == (12, False)
+
+
+def test_a_fine_tuning_is_a_plain_loop_over_its_steps(tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
+    """Rates by layer, parts that join from the top, noise, micro-batches and clipping, with PyTorch's own Adam."""
+    tuning = {"tuning.epochs": 1.0, "tuning.micro": 3, "tuning.layer_decay": 0.5, "tuning.gradual": True, "tuning.select": "last"}
+    optimizer = {"kind": "adamw", "clip": 0.3, "warmup": 1 / 6, "weight_decay": 0.5, "epsilon": 1e-3}  # so that the gradient's size counts
+    changes = {**tuning, **{f"optimizer.{name}": value for name, value in optimizer.items()}, "trainer.log_every": 1, "seed": 4}
+    config = make_finetuning(tmp_path, tasks["classification"], checkpoint, **changes)
+    ingredients = prepare_ingredients(config)
+    model = build_task_model(config, ingredients.pretrained, ["bad", "good"]).train()
+    steps = TaskSteps(inputs_of(config, ingredients.task.data, "train", ingredients.pretrained.vocabulary), config, 0, 1, None)
+    parts = [[model.bert.embeddings], [model.bert.backbone.layers[0]], [model.bert.backbone.layers[1]], [model.head, model.bert.pooler]]
+    parameters = [[each for module in part if module is not None for each in module.parameters()] for part in parts]
+    groups = [
+        {"params": [each for each in part if (each.dim() > 1) == decays], "scale": 0.5 ** (3 - number), "weight_decay": 0.5 * decays}
+        for number, part in enumerate(parameters)
+        for decays in (True, False)
+    ]
+    adam = torch.optim.AdamW(groups, eps=1e-3, fused=False)
+    expected = []
+    # Of 6 steps one is warm-up; in four of them the three parts below the head join.
+    for step, (rate, frozen) in enumerate([(0, 3), (5 / 6, 3), (4 / 6, 2), (3 / 6, 1), (2 / 6, 0), (1 / 6, 0)]):
+        adam.zero_grad()
+        loss = 0.0
+        for micro in steps[step].micro_batches:
+            seed_dropout(config.seed, step, micro.place)
+            share = model.loss(micro).loss
+            share.backward()
+            loss += float(share.detach())
+        for part in parameters[:frozen]:
+            for parameter in part:
+                parameter.grad = None
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+        for group in adam.param_groups:
+            group["lr"] = rate * config.optimizer.lr * group["scale"]
+        adam.step()
+        expected.append((loss, float(norm)))
+    run = RunFolder(finetune(config))
+    rows = [row for row in read_rows(run.metrics) if row["split"] == "train"]
+    for row, (loss, norm) in zip(rows, expected, strict=True):
+        assert (row["loss"], row["gradient_norm"]) == (pytest.approx(loss, rel=1e-5), pytest.approx(norm, rel=1e-5))
+    trained = load_file(run.weights)
+    assert trained.keys() == model.state_dict().keys()
+    for name, value in model.state_dict().items():
+        torch.testing.assert_close(trained[name], value, atol=1e-6, rtol=1e-5)
 
 
 def test_the_best_weights_are_kept_or_the_last(tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
