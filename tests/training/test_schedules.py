@@ -14,6 +14,13 @@ def test_hand_table() -> None:
     assert [schedule.rate(step) for step in range(10)] == pytest.approx([0.0, 0.5, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1])
 
 
+def test_a_part_of_a_step_of_warmup_is_rounded() -> None:
+    # 1.6 steps of 8 are 2, 1.2 are 1.
+    for warmup, expected in ((0.2, [0.0, 0.5, 0.75, 0.625]), (0.15, [0.0, 0.875, 0.75, 0.625])):
+        schedule = Schedule.of(OptimizerConfig(lr=1.0, warmup=warmup), total_steps=8, minutes=None)
+        assert [schedule.rate(step) for step in range(4)] == pytest.approx(expected)
+
+
 def test_without_warmup_the_first_step_has_the_peak() -> None:
     schedule = Schedule.of(OptimizerConfig(lr=3e-4, warmup=0.0), total_steps=4, minutes=None)
     assert [schedule.rate(step) for step in range(4)] == pytest.approx([3e-4, 2.25e-4, 1.5e-4, 0.75e-4])
