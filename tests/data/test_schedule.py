@@ -38,6 +38,12 @@ def test_steps_add_up_and_follow_the_shares(parts, total):
         assert all(abs(count - share * total) <= 1 for share, count in zip(parts, steps, strict=True))
 
 
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=6))
+def test_shares_that_are_whole_steps_get_them(steps):
+    """Though their floating-point sums may lie just below: 0.3 + 0.6 of ten are nine."""
+    assert apportion([count / sum(steps) for count in steps], sum(steps)) == steps
+
+
 def test_paper_schedule():
     plan = plan_training(config([(0.9, 128, None), (0.1, 512, None)], sequences=256, steps=1_000_000))
     assert [(s.first_step, s.steps, s.length, s.sequences) for s in plan.stages] == [(0, 900_000, 128, 256), (900_000, 100_000, 512, 256)]
