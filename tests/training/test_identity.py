@@ -13,6 +13,7 @@ from bertlab.data.store import SourceRange
 from bertlab.errors import UserError
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
+from bertlab.objectives import objective_of
 from bertlab.run_files.folder import RunFolder
 from bertlab.training.identity import (
     begun_or_new,
@@ -46,11 +47,9 @@ def configured(**changes: object) -> PretrainConfig:
 
 def digest(store: Store | None = None, **changes: object) -> str:
     config, store = configured(**changes), store or Store()
-    masked = config.objective.kind in ("mlm_nsp", "mlm")
-    architecture = Architecture.of(config, store.vocabulary.size)
-    pair = config.objective.kind == "mlm_nsp"
-    plan = plan_training(config)
-    return hash8(pretraining_identity(config, architecture, plan, pair=pair, masked=masked, store=store))
+    objective, architecture, plan = objective_of(config), Architecture.of(config, store.vocabulary.size), plan_training(config)
+    masked = objective.predict == "masked"
+    return hash8(pretraining_identity(config, architecture, plan, pair=objective.pair, masked=masked, store=store))
 
 
 @pytest.mark.parametrize(
@@ -120,6 +119,19 @@ def test_what_changes_no_number_changes_no_identity(changes: dict[str, object]) 
 )
 def test_what_changes_a_number_changes_the_identity(changes: dict[str, object]) -> None:
     assert digest(**changes) != digest()
+
+
+@pytest.mark.parametrize(
+    ("alike", "changes"),
+    [
+        ({"masking.noise": 0.1, "masking.mask": 0.7}, {"masking.noise_std": 2.0}),
+        ({"objective.kind": "mlm"}, {"objective.segments": "pair"}),
+        ({"budget": BudgetConfig(steps=10)}, {"batch.sequences": 128}),  # under a budget in tokens the number of steps would differ, too
+    ],
+    ids=str,
+)
+def test_what_counts_by_itself_where_it_is_used(alike: dict[str, object], changes: dict[str, object]) -> None:
+    assert digest(**alike, **changes) != digest(**alike)
 
 
 def test_the_corpus_counts_by_its_content() -> None:
