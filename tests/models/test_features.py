@@ -73,13 +73,14 @@ def test_every_variant_trains_its_head_and_nothing_else(features: str, kind: str
 
 
 def test_the_states_are_those_named_and_a_mix_weighs_them() -> None:
-    bert, batch = toy_model(layers=5).eval(), toy_task_batch("span", LENGTHS)
+    bert, batch = toy_model(layers=5, dropout=0.2, attention_dropout=0.2).eval(), toy_task_batch("span", LENGTHS)
     with torch.no_grad():
         states = bert.states(batch.inputs)
     for features in KINDS:
-        model = task_model(bert, "span", features).eval()
+        model = task_model(bert, "span", features).train()
         chosen = [states[layer] for layer in layers_read(features, bert.architecture)]
-        assert torch.equal(model.frozen_states(batch), torch.stack(chosen, 1))
+        assert torch.equal(model.frozen_states(batch), torch.stack(chosen, 1))  # without dropout also while the head is trained
+        model.eval()
         if model.head.mix is None:
             mixed = torch.cat(chosen, 1)
         else:
