@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -118,6 +119,9 @@ def test_ranks_share_their_statistics_and_gradients(tmp_path: Path) -> None:
 
 def test_layer_norm_has_the_papers_epsilon_and_batch_norm_a_safe_one() -> None:
     assert make_norm(TINY).eps == 1e-12
-    import dataclasses
-
     assert make_norm(dataclasses.replace(TINY, norm="batch")).eps == 1e-5
+
+
+def test_every_batch_norm_of_a_model_has_the_momentum_asked_for() -> None:
+    model = toy_model(norm="batch", momentum=0.3)
+    assert {module.momentum for module in model.modules() if isinstance(module, TokenBatchNorm)} == {0.3}
