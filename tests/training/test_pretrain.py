@@ -95,6 +95,9 @@ def test_two_runs_of_one_configuration_are_identical_and_seeds_differ(make_confi
     again = numbers(**{"paths.runs": str(tmp_path / "again"), "validation.every": 5, "checkpointing.every": None, "trainer.log_every": 1})
     assert again[0] == first[0]
     assert again[1][-1] == first[1][-1]
+    each, means = ([row for row in rows if row["split"] == "train"] for _, rows in (again, first))
+    for before, row in zip([0, *(row["step"] for row in means)], means, strict=False):
+        assert row["gradient_norm"] == pytest.approx(np.mean([other["gradient_norm"] for other in each[before : row["step"]]]))
     assert numbers(**{"paths.runs": str(tmp_path / "workers"), "trainer.workers": 2}) == first
     assert numbers(**{"paths.runs": str(tmp_path / "other"), "seed": 2})[0] != first[0]
 
