@@ -242,11 +242,11 @@ CHOICES: dict[str, dict[str, object]] = {
 def test_other_choices_resume_to_the_same_bytes(
     changes: dict[str, object], make_config: MakeConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    changes = {**changes, "budget.steps": 9, "trainer.log_every": 2, "checkpointing.every": 6, "validation.every": 4}
+    changes = {**changes, "budget.steps": 9, "trainer.log_every": 4, "checkpointing.every": 6, "validation.every": 4}
     whole = RunFolder(pretrain(make_config(**changes, **{"paths.runs": str(tmp_path / "whole")})))
     config = make_config(**changes)
     with monkeypatch.context() as patch:
-        stop_at(7, Killed(), patch)  # the last state is that of step 6
+        stop_at(7, Killed(), patch)  # the last state is that of step 6, within what the row of step 8 is of
         with pytest.raises(Killed):
             pretrain(config)
     resumed = RunFolder(pretrain(config))
