@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isnan
 
 import numpy as np
@@ -69,6 +70,50 @@ def test_what_the_interval_covers_is_what_was_varied() -> None:
     mixed = compared(both, [Run(1, f, 0.4 + 0.01 * f) for f in range(3)])
     assert mixed.covers == (FINETUNING_SEEDS,)
     assert any("single pre-training" in note for note in mixed.notes)
+
+
+def test_fine_tunings_of_the_pretraining_that_is_left_are_no_repetitions() -> None:
+    """Whose other pretraining failed: what varies between rows is pretrainings all the same, and of these there is one."""
+    units = units_of([Run(1, 1, 0.5), Run(1, 2, 0.6), Run(2, 1, None), Run(2, 2, None)])
+    assert (units.level, units.seeds, units.covers) == (PRETRAINING_SEEDS, (1,), ())
+
+
+def runs_of_noise(seeds: int, shift: np.ndarray, *noise: int) -> list[Run]:
+    """Runs whose scores of each example, (E,), are a common ``shift`` and an error of their own, drawn by ``noise`` and the seed."""
+    found = []
+    for seed in range(seeds):
+        scores = shift + np.random.default_rng([*noise, seed]).normal(0, 1, shift.size)
+        sums = ExampleSums(mean, tuple(map(str, range(shift.size))), scores[:, None] / shift.size)
+        found.append(Run(seed, seed, sums.value(), sums=sums))
+    return found
+
+
+def test_what_the_runs_of_a_pair_have_in_common_is_no_error_of_their_difference() -> None:
+    """Both runs of a pair err alike: the difference of each example is the same in every pair, and its variance counts in full."""
+    examples = 300
+    effect = np.random.default_rng(1).normal(0.1, 0.5, examples)
+    found = compared(runs_of_noise(4, effect, 2), runs_of_noise(4, np.zeros(examples), 2))
+    assert found.paired
+    assert found.example_variance == pytest.approx(np.var(effect) / examples, rel=0.1)
+
+
+def test_a_pretraining_is_resampled_by_all_of_its_fine_tunings() -> None:
+    """Accuracies are linear: the mean of the runs is the run of the mean scores, on every resampled evaluation set."""
+    tuned = [replace(run, pretraining_seed=number % 2) for number, run in enumerate(runs_of_noise(6, np.zeros(50), 3))]
+    of_means = [np.mean([run.sums.rows for run in tuned if run.sums and run.pretraining_seed == seed], axis=0) for seed in (0, 1)]
+    sums = [ExampleSums(mean, tuple(map(str, range(50))), rows) for rows in of_means]
+    resamples = resample_column([*tuned, *(Run(seed, 9, each.value(), sums=each) for seed, each in enumerate(sums))], "test", draws=20)
+    assert resamples is not None
+    np.testing.assert_allclose(resamples.of(units_of(tuned)), np.stack([resamples.values[each] for each in sums], axis=1))
+
+
+def test_beside_a_row_of_one_seed_all_of_the_examples_variance_counts() -> None:
+    """No variance between seeds holds the part of it that is each run's own."""
+    row, baseline = runs_of_noise(1, np.zeros(300), 1), runs_of_noise(3, np.zeros(300), 2)
+    found = compared(row, baseline)
+    assert found.covers == (EXAMPLES,)
+    (one,), others = ([run.sums.rows[:, 0] * 300 for run in runs if run.sums] for runs in (row, baseline))
+    assert found.example_variance == pytest.approx(np.var(one - np.mean(others, axis=0)) / 300, rel=0.1)
 
 
 def test_one_seed_is_about_the_runs_and_not_about_the_method() -> None:

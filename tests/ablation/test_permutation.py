@@ -69,7 +69,10 @@ def test_exchanged_examples_of_accuracy_are_mcnemar_s_test() -> None:
     ids = tuple(map(str, range(len(right))))
     runs = [ExampleSums(mean, ids, right[:, [n]] / len(right)) for n in (0, 1)]
     expected = stats.binomtest(16, 22).pvalue
-    assert exchanged_examples(runs[0], runs[1], 40_000, "x") == pytest.approx(expected, abs=5 * np.sqrt(expected / 40_000))
+    found = exchanged_examples(runs[0], runs[1], 40_000, "x")
+    assert found == pytest.approx(expected, abs=5 * np.sqrt(expected / 40_000))
+    # The same examples in another order, as of predictions that somebody has sorted.
+    assert exchanged_examples(runs[0], runs[1].in_order_of(ids[::-1]), 40_000, "x") == found
 
 
 def test_exchanged_examples_are_those_of_a_slow_loop() -> None:
@@ -88,6 +91,14 @@ def test_exchanged_examples_are_those_of_a_slow_loop() -> None:
         extreme += abs(score(np.where(swap, said[1], said[0])) - score(np.where(swap, said[0], said[1]))) >= observed - 1e-12
     share = (extreme + 1) / 3001
     assert exchanged_examples(sums[0], sums[1], 3000, "x") == pytest.approx(share, abs=7 * np.sqrt(share / 3000))
+
+
+def test_what_is_drawn_at_random_has_no_p_value_of_zero() -> None:
+    """The exchange that was seen counts among those that were tried, none of which is as extreme."""
+    found = sign_flips(np.arange(1.0, 41.0), 100, "x")
+    assert found.p_value == found.smallest == 1 / 101
+    runs = [ExampleSums(mean, tuple(map(str, range(40))), np.full((40, 1), value)) for value in (0.0, 1 / 40)]
+    assert exchanged_examples(runs[0], runs[1], 100, "x") == 1 / 101
 
 
 def test_two_runs_alike_do_not_differ() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bertlab.ablation.uncertainty import SeedError, Uncertainty, common_deviations, seed_error
+from bertlab.ablation.uncertainty import SeedError, Uncertainty, common_deviations, seed_error, variance_of
 
 NOTHING = np.empty(0)
 NORMAL = 0.7 * stats.norm.ppf((np.arange(2000) + 0.5) / 2000)
@@ -33,6 +33,13 @@ def test_examples_alone_give_the_percentile_interval() -> None:
     assert found.interval() == pytest.approx((1 - 0.7 * 1.96, 1 + 0.7 * 1.96), abs=0.01)
     assert found.p_value() == pytest.approx(2 * stats.norm.sf(1 / 0.7), abs=0.002)
     assert Uncertainty(9.0, None, NORMAL).p_value() == pytest.approx(2 / 2001)
+
+
+def test_draws_that_give_exactly_zero_count_for_both_sides() -> None:
+    """Two of these four draws are zero, as accuracies of few examples are: none of their mass is evidence against no difference."""
+    draws = np.array([-1.0, 0.0, 0.0, 1.0])
+    assert Uncertainty(0.0, None, draws).p_value() == 1
+    assert Uncertainty(1.0, None, draws).p_value() == Uncertainty(-1.0, None, draws).p_value() == 2 * 0.25
 
 
 @pytest.mark.parametrize(("error", "degrees"), [(1.0, 2), (1.0, 1), (0.3, 2.6), (0.01, 2), (0.5, 8)])
@@ -64,8 +71,15 @@ def test_a_p_value_is_not_smaller_than_resampling_can_tell() -> None:
 def test_where_nothing_varies_nothing_is_told() -> None:
     assert isnan(Uncertainty(0.1, SeedError(0.0, 2), NOTHING).p_value())
     assert Uncertainty(0.0, SeedError(0.0, 2), NOTHING).p_value() == 1
+    assert Uncertainty(0.1, SeedError(0.0, 2), NOTHING).p_value(0.1) == 1
     assert isnan(Uncertainty(0.1, None, NOTHING).p_value())
     assert Uncertainty(0.1, None, NOTHING).interval() is None
+
+
+def test_rounding_is_the_least_variance_and_no_part_of_a_larger_one() -> None:
+    values = np.array([0.3, 0.1, 0.25, -0.05])
+    assert variance_of(values, 0.01) == np.var(values, ddof=1) > 0.01
+    assert variance_of(values, 0.5) == 0.5
 
 
 def test_of_the_examples_variance_the_common_part_is_kept() -> None:
