@@ -38,11 +38,12 @@ def test_it_is_how_often_the_test_finds_the_difference(seeds: int, variances: li
 
 
 def test_the_number_of_seeds_is_the_smallest_that_suffices() -> None:
-    for difference in (0.5, 1.0, 2.0):
+    for difference in (0.5, 1.0, 2.0, 40.0):  # the last of which two seeds find
         seeds = seeds_for(difference, [1.0], 0.01)
         assert seeds is not None
         assert power(difference, [1.0], 0.01, seeds) >= 0.8
         assert seeds == 2 or power(difference, [1.0], 0.01, seeds - 1) < 0.8
+        assert (seeds == 2) == (difference == 40)
 
 
 def test_a_known_sample_size() -> None:
@@ -57,6 +58,9 @@ def test_seeds_cannot_make_up_for_a_small_evaluation_set() -> None:
     tiny = seeds_needed(0.001, [1.0], 0.0, degrees=2)
     assert tiny.seeds is None
     assert tiny.examples_suffice
+    # Three deviations of the examples are found in 85% at .05 (1.96 of them), and in 58% at .005 (2.81).
+    at = {alpha: seeds_needed(3.0, [1.0], 1.0, degrees=2, alpha=alpha).examples_suffice for alpha in (0.05, 0.005)}
+    assert at == {0.05: True, 0.005: False}
 
 
 def test_the_range_is_that_of_the_variance() -> None:

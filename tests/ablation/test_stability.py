@@ -78,6 +78,14 @@ def test_a_fivefold_deviation_is_found() -> None:
     assert np.mean([test.p_value <= 0.05 for test in tests if test]) > 0.8
 
 
+def test_where_a_row_s_values_lie_says_nothing_of_how_they_vary() -> None:
+    row, baseline = np.random.default_rng(6).normal(0, 1, (2, 6)) * np.array([3.0, 1.0])[:, None]
+    here, elsewhere = compare_deviations(row, baseline, 100, "x"), compare_deviations(row + 50, baseline, 100, "x")
+    assert here is not None
+    assert elsewhere is not None
+    assert elsewhere.p_value == pytest.approx(here.p_value)
+
+
 def test_few_values_cannot_differ_in_deviation() -> None:
     found = compare_deviations(np.array([0.0, 5.0, 9.0]), np.array([0.1, 0.11, 0.12]), 100, "x")
     assert found is not None

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from math import isnan
 
 import numpy as np
 import pytest
 
 from bertlab.ablation.comparable import Quantity
+from bertlab.ablation.power import seeds_needed, smallest_difference
 from bertlab.ablation.runs import Run
 from bertlab.ablation.synthetic import SyntheticColumn, synthetic_column
 from bertlab.ablation.table import BETTER, NOT_COMPARED, UNRESOLVED, WORSE, Table, analyse
@@ -85,6 +87,22 @@ def test_comparisons_that_are_still_to_come_count_in_the_correction() -> None:
     assert min(one.p_holm for one in found.differences.values() if not isnan(one.p_holm)) == pytest.approx(6 * plain[0])
     assert isnan(found.differences["good", "a"].p_holm)
     assert isnan(found.differences["bad", "a"].p_holm)
+
+
+def test_what_would_resolve_a_difference_is_told_at_the_level_of_the_comparison_that_is_next() -> None:
+    """Holm's method tests it at .05 over the comparisons that are not resolved yet, those that are still to come among them."""
+    cells = {place: runs for place, runs in table(seeds=2).cells.items() if place != ("good", "a")}
+    cells["same", "a"] = [replace(run, pretraining_seed=seed) for seed, run in enumerate(table(seeds=3).cells["same", "a"], 10)]  # no pairs
+    found = analyse(table(cells=cells, coming=frozenset({("good", "a")})))
+    unresolved = [one for one in found.differences.values() if one.p_holm > 0.05]
+    comparisons = [one.comparison for one in unresolved if one.comparison]
+    assert (3, 2) in [each.units for each in comparisons]
+    assert any(one.seeds and one.seeds.high for one in unresolved)
+    level = 0.05 / (len(unresolved) + 1)
+    for one, seen in zip(unresolved, comparisons, strict=True):
+        fewest = min(seen.units)
+        assert one.detectable == smallest_difference(seen.seed_variances, seen.example_variance, fewest, level)
+        assert one.seeds == seeds_needed(seen.difference, seen.seed_variances, seen.example_variance, fewest - 1, level)
 
 
 def test_what_will_never_be_compared_is_not_waited_for() -> None:
