@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from bertlab.ablation.costs import finetuning_cost, pretraining_cost
 from bertlab.ablation.estimate import START_SECONDS, estimate
@@ -13,7 +14,7 @@ from bertlab.ablation.fairness import flops_of
 from bertlab.ablation.graph import FINETUNING, PRETRAINING, Node, Plan, Record
 from bertlab.ablation.records import write_record
 from bertlab.config import BatchConfig, BudgetConfig, ModelConfig, PretrainConfig
-from bertlab.finetune_config import FeaturesConfig, FinetuneConfig, TuningConfig
+from bertlab.finetune_config import FeaturesConfig, FinetuneConfig, HeadConfig, TuningConfig
 from bertlab.models.architecture import Architecture
 from bertlab.models.size import flops_per_token
 from bertlab.task_config import ProbeConfig, TaskConfig
@@ -44,8 +45,10 @@ class TestStates:
 class TestTimes:
     def test_runs_that_cost_the_same_take_the_same(self, tmp_path: Path) -> None:
         other = replace(PRETRAINED, key="c" * 16, seed=2)
+        tuned = replace(TUNED, flops=PRETRAINED.flops)  # of the same cost, but of another kind
         done(tmp_path, PRETRAINED, 123)
-        assert estimate(Plan({node.key: node for node in (PRETRAINED, other)}), tmp_path, 1).seconds[other.key] == 123
+        done(tmp_path, tuned, 321)
+        assert estimate(Plan({node.key: node for node in (PRETRAINED, other, tuned)}), tmp_path, 1).seconds[other.key] == 123
 
     def test_other_runs_by_the_rate_of_their_kind(self, tmp_path: Path) -> None:
         larger = replace(PRETRAINED, key="c" * 16, flops=3e12)
@@ -73,6 +76,16 @@ class TestTimes:
         known = estimate(Plan({PRETRAINED.key: PRETRAINED}), tmp_path, 1)
         assert known.seconds[PRETRAINED.key] == pytest.approx(START_SECONDS + 1e12 / rate)
         assert "earlier runs" in known.basis
+
+    def test_fine_tunings_by_earlier_ones_which_predict_no_words(self, tmp_path: Path) -> None:
+        architecture = Architecture(vocab_size=100, hidden=8, layers=1, heads=2, intermediate=16, next_sentence=False)
+        result = {"identity": {"architecture": architecture.to_dict()}, "tokens": 640, "seconds": 2.0}
+        (tmp_path / "finetune-x").mkdir()
+        (tmp_path / "finetune-x" / "result.json").write_text(json.dumps(result))
+        # A layer: 4 H² + 2 H I weights, and attention over the usual 50 tokens, 2 L H.
+        rate = 640 * 6 * (4 * 64 + 2 * 8 * 16 + 2 * 50 * 8) / 2.0
+        known = estimate(Plan({TUNED.key: TUNED}), tmp_path, 1)
+        assert known.seconds[TUNED.key] == pytest.approx(START_SECONDS + 2e11 / rate)
 
     @pytest.mark.parametrize(
         "content",
@@ -123,6 +136,12 @@ class TestTimes:
         assert seconds > START_SECONDS
 
 
+def lstm_flops(inputs: int, width: int, layers: int) -> int:
+    """Six a token and weight of PyTorch's, of ``width`` in either direction."""
+    named = torch.nn.LSTM(inputs, width, layers, bidirectional=True).named_parameters()
+    return 6 * sum(weight.numel() for name, weight in named if name.startswith("weight"))
+
+
 class TestCosts:
     def test_a_pretraining(self) -> None:
         config = PretrainConfig(batch=BatchConfig(4, 16), budget=BudgetConfig(steps=10))
@@ -140,6 +159,20 @@ class TestCosts:
         assert cost.flops < twice.flops < 2 * cost.flops + 1e9
         fewer = finetuning_cost(replace(config, tuning=TuningConfig(epochs=2.0, train_examples=10, eval_examples=10)), architecture)
         assert fewer.tokens == cost.tokens / 10
+
+    def test_a_fine_tuning_by_hand(self) -> None:
+        """A training step is three times a forward pass, which an evaluation takes alone: 2 / 0.5 of them, and at the end one a split."""
+        task = TaskConfig(kind="classification", format="probe", evaluate=["dev", "test"], probe=ProbeConfig(train=100, dev=40))
+        config = FinetuneConfig(task=task, tuning=TuningConfig(epochs=2.0, evaluate_every=0.5, eval_examples=30))
+        architecture = Architecture(hidden=8, layers=4, heads=2, intermediate=16)
+        examples = 2 * 100 + 30 * (4 + 2) / 3
+        encoder = examples * 50 * flops_per_token(architecture, 50, 0.0)
+        assert finetuning_cost(config, architecture).flops == pytest.approx(encoder)
+        on_top = replace(config, head=HeadConfig(bilstm=True, bilstm_hidden=5, bilstm_layers=2))
+        assert finetuning_cost(on_top, architecture).flops == pytest.approx(encoder + examples * 50 * lstm_flops(8, 5, 2))
+        frozen = replace(config, features=FeaturesConfig(kind="concat_last_4", hidden=10, layers=2))
+        forward = (100 + 30) / 3 * 50 * flops_per_token(architecture, 50, 0.0)
+        assert finetuning_cost(frozen, architecture).flops == pytest.approx(forward + examples * 50 * lstm_flops(4 * 8, 5, 2))
 
     @pytest.mark.parametrize(("length", "stride"), [(384, 128), (128, 64), (128, 112), (64, 16)])
     def test_a_long_context_is_read_in_windows(self, length: int, stride: int) -> None:
