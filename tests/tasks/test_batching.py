@@ -84,6 +84,7 @@ def test_grouped_batches_are_alike_in_length_and_otherwise_random() -> None:
         means = np.array([lengths[one].mean() for one in taken])
         # Lengths do not drift with the steps: the correlation of 200 independent pairs is within 0.25 but once in 2,000 times.
         assert abs(np.corrcoef(means, np.arange(means.size))[0, 1]) < 0.25
+        assert abs(np.corrcoef(means[1:], means[:-1])[0, 1]) < 0.25  # nor do they rise and fall
     assert spread[True] < 5 < 80 < spread[False]
     # Who meets whom changes with the epoch: the companions of an example are not those that it had.
     batches = TaskBatches(inputs, 32, 1, True)

@@ -159,6 +159,7 @@ class TestOneFileParted:
         for split in ("train", "dev"):
             assert sorted((e.text, e.label) for e in one.splits[split]) == sorted((e.text, e.label) for e in other.splits[split])
         assert len(one.splits["train"]) + len(one.splits["dev"]) == len(SWAG)
+        assert len(one.splits["dev"]) in (12, 13)  # three tenths of 40, and perhaps a copy of the last one
         assert not {(e.text, e.label) for e in one.splits["train"]} & {(e.text, e.label) for e in one.splits["dev"]}  # copies stay together
         assert "are dev and the other" in one.notes[0]
         assert load(configured("swag", path=str(tmp_path / "a")), "dev").splits["dev"] == one.splits["dev"]

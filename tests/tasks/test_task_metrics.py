@@ -13,7 +13,7 @@ from bertlab.errors import UserError
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.examples import Prediction
 from bertlab.tasks.metric_names import known_metrics
-from bertlab.tasks.metrics import degeneracy, example_scores, mean_ranks, metrics_of, metrics_of_scores, pearson, spearman
+from bertlab.tasks.metrics import degeneracy, example_scores, mean_ranks, metrics_of, metrics_of_scores, nothing_learned, pearson, spearman
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False, width=32)
 PAIRS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=40)
@@ -91,6 +91,9 @@ class TestWhereAMetricIsNotDefined:
         assert degeneracy(task, predictions) == "all 3 predictions are 2.5 or nearly so"
         assert degeneracy(task, predictions_of([(1.0, 2.5), (2.0, 2.50001), (3.0, 2.5)])) is not None
         assert degeneracy(task, predictions_of([(1.0, 2.0), (2.0, 3.0)])) is None
+        # Hardly different is what is so beside the labels, whatever their unit.
+        assert degeneracy(task, predictions_of([(1000.0, 250.0), (2000.0, 250.1)])) is not None
+        assert degeneracy(task, predictions_of([(1e-4, 2e-4), (2e-4, 3e-4)])) is None
 
     def test_no_entity_is_found(self) -> None:
         task, predictions = TaskConfig(kind="tagging"), predictions_of([(["B-X", "O"], ["O", "O"]), (["O"], ["O"])])
@@ -104,6 +107,13 @@ class TestWhereAMetricIsNotDefined:
 
     def test_one_example_says_nothing_about_degeneracy(self) -> None:
         assert degeneracy(TaskConfig(kind="choice"), predictions_of([(0, 1)])) is None
+
+
+def test_a_run_is_no_failure_if_it_is_better_than_one_answer_to_everything() -> None:
+    task, learned = TaskConfig(kind="choice"), predictions_of([(0, 1), (1, 0), (0, 0)])
+    assert [nothing_learned(task, learned, "accuracy", value, 0.5) is None for value in (0.4, 0.5, 0.6)] == [False, False, True]
+    alike = predictions_of([(0, 0), (1, 0), (0, 0)])
+    assert nothing_learned(task, alike, "accuracy", 0.6, 0.5) == "all 3 predictions are 0"
 
 
 class TestMistakes:
