@@ -25,8 +25,10 @@ from bertlab.models.dropout import seed_dropout
 from bertlab.run_files.folder import RunFolder
 from bertlab.schemas import FINETUNE
 from bertlab.task_config import TaskConfig
+from bertlab.tasks.answers import Candidate, Found
+from bertlab.tasks.examples import Answer, SpanExample
 from bertlab.tasks.predictions import evaluated_fingerprint, read_predictions
-from bertlab.training import finetune_result
+from bertlab.training import finetune_result, predicting
 from bertlab.training.finetune import finetune, prepare_ingredients
 from bertlab.training.finetune_data import TaskSteps, inputs_of, read_task
 from bertlab.training.finetune_model import build_task_model
@@ -172,6 +174,14 @@ def test_questions_without_answers(tmp_path: Path, tasks: dict[str, TaskConfig],
     assert result["metrics"]["dev"]["f1"] == pytest.approx(result["metrics"]["dev"]["best_f1"])
 
 
+def test_the_threshold_is_the_best_for_f1_and_not_for_exact_match() -> None:
+    """Half an answer is worth giving by F1 alone, by which the other question is best left without one."""
+    examples = [SpanExample("a", "where", "the red house", (Answer("red house", 4),)), SpanExample("b", "why", "the song", ())]
+    said = [("house", 2.0), ("song", 1.0)]
+    found = [Found(place, [Candidate(text, 0, margin, 1.0)], 0.0) for place, (text, margin) in enumerate(said)]
+    assert predicting._tuned(found, examples) == 2.0
+
+
 def test_the_fine_tuned_model_can_be_loaded_and_says_the_same(tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
     config = make_finetuning(tmp_path, tasks["tagging"], checkpoint, **{"head.crf": True, "tuning.epochs": 2.0})
     run = RunFolder(finetune(config))
@@ -290,6 +300,19 @@ def test_patience_ends_a_run_whose_metric_no_longer_rises(tmp_path: Path, tasks:
     assert (result["recipe"]["best_step"], result["recipe"]["steps"]) == (6, 18)  # the first of three that are alike is the best
 
 
+def test_patience_is_not_renewed_by_a_stop(
+    tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes = {"tuning.patience": 2, "optimizer.lr": 1e-9, "tuning.epochs": 10.0, "checkpointing.every": 13}
+    config = make_finetuning(tmp_path, tasks["classification"], checkpoint, **changes)
+    with monkeypatch.context() as patch:
+        stop_at(14, Killed(), patch)  # the first of the two epochs without improvement is over
+        with pytest.raises(Killed):
+            finetune(config)
+    recipe = result_of(RunFolder(finetune(config)))["recipe"]
+    assert (recipe["best_step"], recipe["steps"]) == (6, 18)
+
+
 def test_patience_that_ends_with_the_last_step_ends_nothing_early(tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
     changes = {"tuning.patience": 1, "tuning.epochs": 2.0, "optimizer.lr": 1e-12}
     recipe = json.loads((finetune(make_finetuning(tmp_path, tasks["classification"], checkpoint, **changes)) / "result.json").read_text())[
@@ -351,6 +374,7 @@ def test_the_best_weights_are_kept_or_the_last(tmp_path: Path, tasks: dict[str, 
     rows = [row["accuracy"] for row in read_rows(best.metrics) if row["split"] == "dev"]
     assert result_of(best)["value"] == max(rows)
     assert result_of(last)["value"] == rows[-1]
+    assert result_of(last)["recipe"]["best_step"] == result_of(last)["recipe"]["steps"] == 18
 
 
 def test_a_run_that_learns_nothing_is_named(tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
