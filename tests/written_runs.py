@@ -68,6 +68,7 @@ def small_vocabulary(lowercase: bool = True) -> Vocabulary:
 
 def small_architecture(vocabulary: Vocabulary, **changes: Any) -> Architecture:
     values: dict[str, Any] = {
+        "vocab_size": vocabulary.size,
         "layers": 2,
         "hidden": 16,
         "heads": 4,
@@ -75,7 +76,7 @@ def small_architecture(vocabulary: Vocabulary, **changes: Any) -> Architecture:
         "positions": 48,
         "initializer_range": 0.3,
     } | changes
-    return Architecture(vocab_size=vocabulary.size, **values)
+    return Architecture(**values)
 
 
 def write_run(folder: Path, vocabulary: Vocabulary, architecture: Architecture, seed: int = 0) -> Path:

@@ -68,10 +68,12 @@ class TestFill:
             assert [candidate.token for candidate in candidates] == tokenizer.convert_ids_to_tokens(tokens.tolist())
             torch.testing.assert_close(torch.tensor([candidate.probability for candidate in candidates]), values, atol=1e-5, rtol=1e-5)
 
-    def test_all_probabilities_add_up(self, model: Model) -> None:
-        (candidates,) = model.fill("[MASK]", k=10**6)
-        assert len(candidates) == model.vocabulary.size
-        assert abs(sum(candidate.probability for candidate in candidates) - 1) < 1e-5
+    def test_all_probabilities_add_up(self, model: Model, make_run: MakeRun) -> None:
+        """Also where the table has rows that no token belongs to."""
+        for each in (model, bertlab.load(make_run(name="padded", vocab_size=model.vocabulary.size + 50))):
+            (candidates,) = each.fill("[MASK]", k=10**6)
+            assert len(candidates) == model.vocabulary.size
+            assert abs(sum(candidate.probability for candidate in candidates) - 1) < 1e-5
 
     def test_a_special_token_that_is_written_out_is_text(self, model: Model) -> None:
         """As in training: the model reads no separator where the text speaks of one."""
@@ -188,13 +190,15 @@ class TestStates:
     def test_texts_of_all_lengths_in_their_order(self, model: Model, exported: Path) -> None:
         theirs, tokenizer = BertModel.from_pretrained(exported).eval(), AutoTokenizer.from_pretrained(exported)
         texts = ["he sat down.", "", "the " * 300, "paris is the capital of france", "he"] * 40
-        found, embedded, lowest = model.states(texts), model.embed(texts), model.states(texts, layer=0)
+        found, embedded = model.states(texts), model.embed(texts)
+        lowest, below = (model.states(texts, layer=layer) for layer in (0, -2))
         for place in (0, 1, 2, 3, 4, 103, 198):
             inputs = tokenizer(texts[place], return_tensors="pt", truncation=True, max_length=48)
             with torch.no_grad():
                 expected = theirs(**inputs, output_hidden_states=True).hidden_states
             torch.testing.assert_close(found[place], expected[-1][0], atol=1e-5, rtol=1e-5)
             torch.testing.assert_close(lowest[place], expected[0][0], atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(below[place], expected[-2][0], atol=1e-5, rtol=1e-5)
             torch.testing.assert_close(embedded[place], expected[-1][0].mean(0), atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(model.embed(texts[:3], pooling="sequence")[0], found[0][0])
         assert model.embed([]).shape == (0, 16)

@@ -70,9 +70,12 @@ def test_the_fingerprint_tells_weights_vocabularies_and_architectures_apart(tmp_
         write_run(tmp_path / "a", vocabulary, architecture),
         write_run(tmp_path / "b", vocabulary, architecture, seed=1),
         write_run(tmp_path / "c", cased, architecture),
-        write_run(tmp_path / "d", vocabulary, small_architecture(vocabulary, heads=2)),
+        *(
+            write_run(tmp_path / "-".join(change), vocabulary, small_architecture(vocabulary, **change))
+            for change in ({"heads": 2}, {"epsilon": 1e-5}, {"activation": "relu"}, {"attention": "causal"}, {"placement": "pre"})
+        ),
     ]
-    assert len({load_pretrained(str(folder), tmp_path).fingerprint for folder in folders}) == 4
+    assert len({load_pretrained(str(folder), tmp_path).fingerprint for folder in folders}) == len(folders) == 8
     again = write_run(tmp_path / "e", vocabulary, architecture)
     assert load_pretrained(str(again), tmp_path).fingerprint == load_pretrained(str(folders[0]), tmp_path).fingerprint
 
