@@ -26,6 +26,7 @@ from bertlab.run_files.folder import RunFolder
 from bertlab.schemas import FINETUNE
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.answers import Candidate, Found
+from bertlab.tasks.batching import collate
 from bertlab.tasks.examples import Answer, SpanExample
 from bertlab.tasks.predictions import evaluated_fingerprint, read_predictions
 from bertlab.training import finetune_result, predicting
@@ -191,6 +192,8 @@ def test_the_fine_tuned_model_can_be_loaded_and_says_the_same(tmp_path: Path, ta
     judged = judge(finetuned.model, finetuned.task, finetuned.labels, split, Ranks(0, 1), bf16=False)
     assert judged is not None
     assert judged.predictions == read_predictions(run.predictions)
+    whole = collate(split.inputs, range(split.inputs.examples))  # the mean over words, as in training
+    assert judged.loss == pytest.approx(finetuned.model.loss(whole).loss.item(), rel=1e-5)
 
 
 def test_a_submission_is_written_when_asked_for_and_trains_nothing_anew(

@@ -126,7 +126,8 @@ def test_with_random_weights_the_training_of_the_checkpoint_does_not_count() -> 
 
 def test_values_of_a_kind_count_for_that_kind() -> None:
     spans = TaskConfig(name="toy", kind="span", metrics=["f1"])
-    assert digest(task=dataclasses.replace(spans, stride=3)) != digest(task=spans)
+    for change in ({"stride": 3}, {"max_query_length": 9}, {"max_answer_length": 7}, {"no_answer": not spans.no_answer}):
+        assert digest(task=dataclasses.replace(spans, **change)) != digest(task=spans), change
     tags = TaskConfig(name="toy", kind="tagging", metrics=["f1"])
     assert digest(task=dataclasses.replace(tags, document_context=True)) != digest(task=tags)
     assert digest(task=tags, **{"head.pooler": False}) == digest(task=tags)
