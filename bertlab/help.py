@@ -280,6 +280,7 @@ VERBS = {
         (
             ("bertlab report", "every table in runs/"),
             ("bertlab report table5", "one table, at every scale at which it was made"),
+            ("bertlab report 'table*'", "all whose names are like this"),
             ("bertlab report table5-laptop --to DIR", "at one scale, written into a folder of DIR"),
             ("bertlab report table5 --publish", "also a report at Weights & Biases, with its runs"),
             ("bertlab report table5 --publish --artifacts", "and the final weights of the pre-trainings"),

@@ -14,9 +14,10 @@ import subprocess
 import time
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -162,7 +163,8 @@ def _check_names(manifest: Manifest) -> None:
 def find_manifests(runs: Path, names: Sequence[str]) -> list[Manifest]:
     """The tables of these ``names`` (table5, or with its scale table5-laptop, or with the whole name of its file); without any, all.
 
-    One that cannot be read is told of and left out, unless it is named or the only one.
+    A name may be a pattern (table*), or the way to a report's folder. A table that cannot be read is told of and left out, unless it is
+    named or the only one.
 
     Raises:
         UserError: a name is none of those that there are, or its table cannot be read.
@@ -170,22 +172,29 @@ def find_manifests(runs: Path, names: Sequence[str]) -> list[Manifest]:
     paths = sorted(manifests_folder(runs).glob("*.json"))
     if not paths:
         raise UserError(f"There is no table in {runs}: bertlab ablate --grid makes one (or name another folder with paths.runs=DIR).")
+    names = [Path(name).name for name in names]
     manifests = []
     for path in paths:
         try:
             manifests.append(read_manifest(path))
         except UserError as error:
-            if len(paths) == 1 or set(names) & set(_called_by(path.stem)):
+            called = _called_by(path.stem)
+            if len(paths) == 1 or set(names) & set(called):
                 raise
-            if not names:
+            if not names or _is_meant(called, names):
                 warn(str(error))
     if not names:
         return manifests
     known = {name for manifest in manifests for name in _called(manifest)}
     for name in names:
-        if name not in known:
+        if not _is_meant(known, [name]):
             raise unknown(f"table of {runs}", name, known)
-    return [manifest for manifest in manifests if set(names) & set(_called(manifest))]
+    return [manifest for manifest in manifests if _is_meant(_called(manifest), names)]
+
+
+def _is_meant(called: Iterable[str], names: Sequence[str]) -> bool:
+    """Whether one of the ``names``, which may be patterns, is what a table is ``called``."""
+    return any(fnmatchcase(one, name) for one in called for name in names)
 
 
 def _called(manifest: Manifest) -> tuple[str, str, str]:

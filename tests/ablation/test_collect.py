@@ -85,10 +85,11 @@ def test_manifests_are_found_by_table_and_scale_and_wrong_names_are_told_the_nea
         find_manifests(tmp_path, [])
     manifest = FakeTable(tmp_path).manifest()
     write_manifest(tmp_path, manifest)
-    for names in ([], ["table5"], ["table5-smoke"], [manifest.name]):
+    for names in ([], ["table5"], ["table5-smoke"], [manifest.name], [f"some/reports/{manifest.name}/"], ["tab*"], ["*-smoke"]):
         assert find_manifests(tmp_path, names) == [manifest]
-    with pytest.raises(UserError, match="did you mean table5"):
-        find_manifests(tmp_path, ["tabel5"])
+    for name in ("tabel5", "tabel*"):
+        with pytest.raises(UserError, match="did you mean table5"):
+            find_manifests(tmp_path, [name])
 
 
 def test_a_broken_manifest_is_one_sentence(tmp_path: Path) -> None:
@@ -105,6 +106,9 @@ def test_a_broken_manifest_keeps_no_other_from_its_report(tmp_path: Path, capsys
     assert find_manifests(tmp_path, []) == [manifest]
     assert "table8-laptop-01234567.json is not a table's file" in capsys.readouterr().err
     assert find_manifests(tmp_path, ["table5"]) == [manifest]
+    assert capsys.readouterr().err == ""
+    assert find_manifests(tmp_path, ["table*"]) == [manifest]
+    assert "table8-laptop-01234567.json is not a table's file" in capsys.readouterr().err
     for name in ("table8", "table8-laptop", "table8-laptop-01234567"):
         with pytest.raises(UserError, match="run bertlab ablate --grid again"):
             find_manifests(tmp_path, [name])

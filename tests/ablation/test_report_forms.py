@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+import yaml
 from fake_runs import FakeTable
 from rich.console import Console
 
@@ -473,6 +474,21 @@ def test_configurations_are_told_where_they_differ(report: Report) -> None:
         ("pre-training", "objective.kind"): {"bert": "mlm_nsp", "no_nsp": "mlm", "ltr": "ltr"},
         ("fine-tuning", "head.bilstm"): {"bert": "false", "no_nsp": "false", "ltr": "true", "random": "false"},
     }
+
+
+def test_what_came_with_the_weights_is_no_difference_of_a_row_that_went_on(tmp_path: Path) -> None:
+    """Its configuration has what the checkpoint settled, and the place of the checkpoint's vocabulary."""
+    table = FakeTable(tmp_path)
+    table.rows["on"] = Row("on", "Further", ("objective=mlm_nsp",), of="bert")
+    table.skills |= {("on", column): 0.7 for column in table.columns}
+    manifest = table.write()
+    for path in tmp_path.glob("pretrain-fake-p-*/config.yaml"):
+        on = "-on-" in path.parent.name
+        model = {"layers": 2, "intermediate": 512 if on else None}
+        tokenizer = {"vocab_size": 125 if on else 300, "path": "/home/me/vocab.txt" if on else None}
+        path.write_text(yaml.safe_dump({"model": model, "tokenizer": tokenizer, "optimizer": {"lr": 0.1 if on else 0.2}}))
+    settings = {setting.key: setting.values["on"] for setting in report_table(manifest, tmp_path).settings if setting.of == "pre-training"}
+    assert settings == {"optimizer.lr": "0.1"}
 
 
 def test_variance_is_the_result_where_the_table_says_so(tmp_path: Path) -> None:

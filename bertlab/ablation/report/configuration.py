@@ -51,7 +51,15 @@ def _configurations(collected: Collected, kind: str, unread: dict[str, None]) ->
                     ] = None
                 else:
                     found[row] = config
-    return found
+    return {row: _of_the_weights(config, found.get(str(collected.manifest.grid.rows[row].of))) for row, config in found.items()}
+
+
+def _of_the_weights(config: dict[str, Any], source: dict[str, Any] | None) -> dict[str, Any]:
+    """A configuration in which the vocabulary and the model's width are as the one it went on from had them: they came with the weights."""
+    if source is None:
+        return config
+    model = config.get("model", {}) | {"intermediate": source.get("model", {}).get("intermediate")}
+    return config | {"model": model, "tokenizer": source.get("tokenizer")}
 
 
 def _read(path: Path) -> dict[str, Any] | None:
