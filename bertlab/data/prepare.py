@@ -45,8 +45,17 @@ from bertlab.data.progress import progress_bar
 from bertlab.data.readers import read
 from bertlab.data.staging import staged
 from bertlab.data.store import FORMAT, TokenStore, check_once, read_manifest
-from bertlab.data.tokenizer import Vocabulary, given_vocabulary
-from bertlab.data.vocabulary_training import SampleTask, TrainingTask, merge_characters, sample_piece, train_wordpiece
+from bertlab.data.tokenizer import LONGEST_WORD, Vocabulary, given_vocabulary
+from bertlab.data.vocabulary_training import (
+    MOST_CHARACTERS,
+    SampleTask,
+    TrainingTask,
+    may_lack_characters,
+    merge_characters,
+    most_characters,
+    sample_piece,
+    train_wordpiece,
+)
 from bertlab.data.workers import Task, Workers, available_cores
 from bertlab.errors import UserError
 from bertlab.files import sync_folder, write_atomically
@@ -146,16 +155,34 @@ class Preparation:
         """The store, built where it is missing."""
         vocabulary = self.vocabulary()
         if vocabulary.size < self.tokenizer.vocab_size and self.tokenizer.path is None:
-            self.say(
-                f"The corpus has text for a vocabulary of only {vocabulary.size:,} entries, not tokenizer.vocab_size="
-                f"{self.tokenizer.vocab_size}: every word that occurs twice has its own entry."
-            )
+            self.say(self._why_small(vocabulary))
         key = hash_of({"text": self.text, "filters": self.filters, "tokenizer": vocabulary.fingerprint, "format": FORMAT})
         folder = self.cache / "stores" / key
         with to_be_made(folder, self.say, lambda: self._tokenised(folder)) as missing:
             if missing:
                 self._build(folder, self.vocabulary_file(), vocabulary)
         return self._opened(folder, vocabulary, new=missing)
+
+    def _why_small(self, vocabulary: Vocabulary) -> str:
+        """Why a trained vocabulary is smaller than it was to be: words ran out, of the characters that it has room for."""
+        if may_lack_characters(vocabulary, self.tokenizer.vocab_size):
+            wanted = self.tokenizer.vocab_size
+            return f"The vocabulary has only {vocabulary.size:,} entries, not {wanted:,}: {_room_for_characters(wanted)}."
+        return (
+            f"The corpus has text for a vocabulary of only {vocabulary.size:,} entries, not tokenizer.vocab_size="
+            f"{self.tokenizer.vocab_size}: every word that occurs twice has its own entry."
+        )
+
+    def _why_unknown(self, vocabulary: Vocabulary) -> str:
+        """Why the vocabulary cannot write words of the corpus, and what to do, as the end of a sentence."""
+        if self.tokenizer.path is not None:
+            return "train one on the corpus (tokenizer=wordpiece), or give one for its language (tokenizer.path)"
+        if may_lack_characters(vocabulary, self.tokenizer.vocab_size):
+            return _room_for_characters(self.tokenizer.vocab_size)
+        return (
+            f"it is not trained on stretches of more than {LONGEST_WORD} characters without a space: put spaces between their words, or "
+            "leave them out of the corpus"
+        )
 
     def vocabulary(self) -> Vocabulary:
         """The vocabulary; of a given one no file is made, so that what is prepared can be used from a cache that cannot be written to."""
@@ -355,9 +382,20 @@ class Preparation:
         if store.manifest.get("unknown_tokens", 0) > MANY_UNKNOWN * store.token_count:
             self.say(
                 f"Warning: {store.manifest['unknown_tokens'] / store.token_count:.0%} of the corpus's tokens are [UNK], words that the "
-                "vocabulary cannot write: train one on the corpus (tokenizer=wordpiece), or give one for its language (tokenizer.path)."
+                f"vocabulary cannot write: {self._why_unknown(vocabulary)}."
             )
         return store.weighted({name: source.weight for name, source in sources_of(self.corpus).items()})
+
+
+def _room_for_characters(vocab_size: int) -> str:
+    """What keeps a trained vocabulary from having all of a corpus's characters, and what to do, as the end of a sentence."""
+    most = most_characters(vocab_size)
+    if most == MOST_CHARACTERS:
+        return (
+            f"a trained one keeps only the {most:,} most frequent characters of the corpus, whatever its size; give one that has those of "
+            "its language (tokenizer.path)"
+        )
+    return f"tokenizer.vocab_size={vocab_size} has room for only the {most:,} most frequent characters of the corpus; raise it"
 
 
 def _report_of(source: str, manifest: dict[str, Any]) -> ReadingReport:

@@ -26,7 +26,7 @@ from bertlab.data.documents import Document, ReadingReport
 from bertlab.data.kept_text import keep_text
 from bertlab.data.pieces import Piece
 from bertlab.data.readers import read
-from bertlab.data.tokenizer import CONTINUATION, LONGEST_WORD, SPECIAL_TOKENS, normalizer, wordpiece
+from bertlab.data.tokenizer import CONTINUATION, LONGEST_WORD, SPECIAL_TOKENS, Vocabulary, normalizer, wordpiece
 
 TRAINER_VERSION = f"1/{metadata.version('tokenizers')}"
 SAMPLE_CHARACTERS = 200_000_000  # of the corpus that a vocabulary is trained on: enough for rare words, a few minutes, under 2 GB
@@ -167,13 +167,19 @@ def merge_characters(parts: list[Characters]) -> Characters:
     return Characters(points, counts[points], continuing[points])
 
 
-def choose_alphabet(characters: Characters, vocab_size: int) -> list[str]:
-    """The single-character pieces of a vocabulary: the most frequent characters (ties by code point), then their ``##`` forms.
+def most_characters(vocab_size: int) -> int:
+    """How many characters a vocabulary keeps at most: with their ``##`` forms two thirds of it, so that there is room for words."""
+    return min(MOST_CHARACTERS, (vocab_size - len(SPECIAL_TOKENS)) // 3)
 
-    At most MOST_CHARACTERS characters, and at most two thirds of the vocabulary, so that there is room for words.
-    """
-    most = min(MOST_CHARACTERS, (vocab_size - len(SPECIAL_TOKENS)) // 3)
-    frequent = np.lexsort((characters.points, -characters.counts))[:most]
+
+def may_lack_characters(vocabulary: Vocabulary, vocab_size: int) -> bool:
+    """Whether a trained vocabulary has all the characters that it has room for, so that the corpus may have others."""
+    return sum(len(token) == 1 for token in vocabulary.tokenizer.get_vocab()) >= most_characters(vocab_size)
+
+
+def choose_alphabet(characters: Characters, vocab_size: int) -> list[str]:
+    """The single-character pieces of a vocabulary: the most frequent characters (ties by code point), then their ``##`` forms."""
+    frequent = np.lexsort((characters.points, -characters.counts))[: most_characters(vocab_size)]
     chosen = np.sort(frequent)  # back to the order of code points
     continuing = chosen[characters.continuing[chosen]]
     return [chr(p) for p in characters.points[chosen]] + [CONTINUATION + chr(p) for p in characters.points[continuing]]

@@ -331,7 +331,43 @@ def test_text_that_the_vocabulary_cannot_write_is_warned_of(tmp_path: Path, voca
     for _ in range(2):  # a finished store warns too
         said.clear()
         run(CorpusConfig(kind="sentences", path=str(tmp_path / "text")), vocab, tmp_path / "cache", said)
-        assert [line for line in said if "7% of the corpus's tokens are [UNK]" in line]
+        assert [line for line in said if "7% of the corpus's tokens are [UNK]" in line and "tokenizer=wordpiece" in line]
+
+
+def _chinese(characters: int) -> str:
+    """Sentences of as many different Chinese characters, in each of which one follows another for the only time."""
+    line = "".join(chr(0x4E00 + number) for number in range(characters))
+    return "\n".join(line[start : start + 50] for start in range(0, characters, 50)) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("characters", "vocab_size", "lines", "reason"),
+    [
+        (100, 120, 2, "tokenizer.vocab_size=120 has room for only the 38 most frequent characters of the corpus; raise it"),
+        (1500, 8192, 2, "keeps only the 1,000 most frequent characters of the corpus, whatever its size"),
+        (100, 8192, 1, "The corpus has text for a vocabulary of only 105 entries"),
+    ],
+)
+def test_a_trained_vocabulary_without_all_characters_says_so(
+    tmp_path: Path, characters: int, vocab_size: int, lines: int, reason: str
+) -> None:
+    (tmp_path / "text").write_text(_chinese(characters))
+    tokenizer, said = TokenizerConfig(vocab_size=vocab_size), list[str]()
+    for _ in range(2):  # the vocabulary is found in the cache the second time
+        said.clear()
+        run(CorpusConfig(kind="sentences", path=str(tmp_path / "text")), tokenizer, tmp_path / "cache", said)
+        told = [line for line in said if "of only" in line or "has only" in line or "[UNK]" in line]
+        assert len(told) == lines
+        assert all(reason in line for line in told)
+
+
+def test_words_too_long_for_a_trained_vocabulary_are_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("a b\n\n" * 9 + "c" * 101 + "\n")
+    said: list[str] = []
+    run(CorpusConfig(kind="sentences", path=str(tmp_path / "text")), TokenizerConfig(vocab_size=100), tmp_path / "cache", said)
+    (warning,) = [line for line in said if "[UNK]" in line]
+    assert "more than 100 characters without a space" in warning
+    assert "tokenizer=wordpiece" not in warning
 
 
 def test_problems_are_said_and_strict_refuses_them_even_in_a_finished_store(tmp_path: Path, vocab: TokenizerConfig) -> None:
