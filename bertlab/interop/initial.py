@@ -109,10 +109,16 @@ def _is_free(section: str, name: str, architecture: Architecture) -> bool:
 
 def _misfit(chosen: str, origin: str, section: str, name: str, value: Any) -> UserError:
     said = value if isinstance(value, str) else json.dumps(value)  # null, true and numbers as YAML has them
-    return UserError(
-        f"{chosen} does not fit {origin}, which has {section}.{name}={said}: leave it out, because the model and its vocabulary are the"
-        " checkpoint's."
-    )
+    kept = _direction(value) if section == "objective" else "the model and its vocabulary are the checkpoint's"
+    return UserError(f"{chosen} does not fit {origin}, which has {section}.{name}={said}: leave it out, because {kept}.")
+
+
+def _direction(objective: str) -> str:
+    """Why an objective is refused: no other ground is there."""
+    from bertlab.models.architecture import ATTENTION_OF_OBJECTIVE
+
+    alike = [name for name, attention in ATTENTION_OF_OBJECTIVE.items() if attention == ATTENTION_OF_OBJECTIVE[objective]]
+    return f"the direction in which the model reads is the checkpoint's (that of objective={' or '.join(alike)})"
 
 
 def _checkpoint(pretrained: Pretrained) -> _Checkpoint:
