@@ -111,10 +111,10 @@ VERBS = {
     "score": Verb(
         "Measure any file of predictions with the code that measures our own runs, and print the metrics as JSON: fractions, "
         "not percent. PREDICTIONS is a JSON object id → text (SQuAD), a table with a header whose first column is the example's index and "
-        "whose last column is the prediction (GLUE), columns of words whose last one is the predicted tag (CoNLL), or a run's "
-        "predictions.jsonl. DATA is the task's file, or a folder that contains it; predictions.jsonl and CoNLL columns with the "
-        "gold tag before the predicted one need no DATA. Exact match and F1 of SQuAD, and F1 of entities, are computed as by the "
-        "official scripts.",
+        "whose last column is the prediction (GLUE; separated by tabs, or by commas in a file named .csv), columns of words whose last "
+        "one is the predicted tag (CoNLL), or a run's predictions.jsonl. DATA is the task's file, or a folder that contains it; "
+        "predictions.jsonl and CoNLL columns with the gold tag before the predicted one need no DATA. Exact match and F1 of SQuAD, and F1 "
+        "of entities, are computed as by the official scripts.",
         (
             ("bertlab score squad11 predictions.json dev-v1.1.json", "as SQuAD's evaluate-v1.1.py"),
             ("bertlab score squad20 predictions.json dev-v2.0.json na_prob=na_prob.json", "with the best thresholds for no answer"),

@@ -2,14 +2,14 @@
 
 - predictions.jsonl, as our own runs write it
 - a JSON object, id → prediction: SQuAD's form
-- a table with a header whose first column is the example's index and whose last one the prediction: GLUE's form
+- a table with a header whose first column is the example's index and whose last one the prediction: GLUE's form, or CSV
 - columns of words whose last one is the predicted tag: the CoNLL tasks' form
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from bertlab.errors import UserError, nearest
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.conll import read_conll
 from bertlab.tasks.convert import first_tags, in_order
-from bertlab.tasks.delimited import read_tsv
+from bertlab.tasks.delimited import read_csv, read_tsv
 from bertlab.tasks.entities import as_bio, is_entity_tag
 from bertlab.tasks.examples import ChoiceExample, Example, Prediction, TaggingExample
 from bertlab.tasks.metrics import example_scores, metrics_of, metrics_of_scores
@@ -64,7 +64,7 @@ def joined(task: TaskConfig, path: Path, examples: Sequence[Example], labels: li
         if partial:
             raise UserError(f"{path}: partial=true goes by the examples' ids, which columns of words do not have.")
         return _joined_columns(task, path, examples, labels)
-    given = _read(path, form)
+    given = _read(task, path, form, {example.id for example in examples})
     if partial:
         _count_missing_as_wrong(task, given, examples, path)
     else:
@@ -141,7 +141,7 @@ def read_null(path: Path) -> dict[str, float]:
     return {name: float(value) for name, value in given.items()}
 
 
-def _read(path: Path, form: str) -> dict[str, Given]:
+def _read(task: TaskConfig, path: Path, form: str, known: Set[str]) -> dict[str, Given]:
     if form == "ours":
         return {
             prediction.id: Given(_checked_extras(path, prediction), prediction.prediction, prediction.scores, prediction.answer)
@@ -149,15 +149,27 @@ def _read(path: Path, form: str) -> dict[str, Given]:
         }
     if form == "object":
         return {name: Given(f"{path}: {name!r}", value) for name, value in _object(path).items()}
-    table = read_tsv(path, header=True)
-    if len(table.names) < 2:
-        raise UserError(f"{path} has one column: expected two or more, the index of an example first and its prediction last.")
+    return _read_table(task, path, known)
+
+
+def _read_table(task: TaskConfig, path: Path, known: Set[str]) -> dict[str, Given]:
+    """The predictions of a table; ``known`` are the examples' ids."""
+    csv, skip = inner_suffix(str(path)) == ".csv", task.skip_malformed_rows
+    table = read_csv(path, False, task.delimiter, skip) if csv else read_tsv(path, False, skip)
+    index, prediction = table.names[0], table.names[-1]
+    if index == prediction:
+        raise UserError(
+            f"{path} has one column: expected two or more, the index of an example first and its prediction last, separated by "
+            f"{f'{task.delimiter!r} (task.delimiter)' if csv else 'tabs (by commas in a file named .csv)'}."
+        )
+    header, *rows = table.rows
+    if (name := str(header.values[index])) in known:
+        raise UserError(f"{table.where(header)} is taken for the header, but begins with {name!r}, an example's index: add a header.")
     found: dict[str, Given] = {}
-    for row in table.rows:
-        name = str(row.values[table.names[0]])
-        if name in found:
+    for row in rows:
+        if (name := str(row.values[index])) in found:
             raise UserError(f"{table.where(row)}: the index {name} occurs a second time.")
-        found[name] = Given(table.where(row), row.values[table.names[-1]])
+        found[name] = Given(table.where(row), row.values[prediction])
     return found
 
 

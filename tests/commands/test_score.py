@@ -76,6 +76,18 @@ class TestTables:
         shuffled = write("b.tsv", self.TABLE[0], *reversed(self.TABLE[1:]))
         assert call("mrpc", shuffled, file) == call("mrpc", write("a.tsv", *self.TABLE), file)
 
+    def test_commas_separate_where_the_name_says_so(self, call: Call) -> None:
+        file = write_mrpc()
+        expected = call("mrpc", write("a.tsv", *self.TABLE), file)
+        assert call("mrpc", write("a.csv", *(line.replace("\t", ",") for line in self.TABLE)), file) == expected
+        assert call("mrpc", write("b.csv", *(line.replace("\t", ";") for line in self.TABLE)), file, "task.delimiter=';'") == expected
+
+    @pytest.mark.parametrize("words", [(), ("partial=true",)])
+    def test_a_first_example_is_not_lost_as_the_header(self, call: Call, words: tuple[str, ...]) -> None:
+        code, _, err = call("mrpc", write("p.tsv", "0\t0", *self.TABLE[2:]), write_mrpc(), *words)
+        assert code == 2
+        assert "p.tsv:1 is taken for the header, but begins with '0', an example's index: add a header" in err
+
     def test_numbers(self, call: Call) -> None:
         write("STS-B/dev.tsv", "index\tsentence1\tsentence2\tscore", "0\ta\tb\t1.0", "1\ta\tb\t3.0", "2\ta\tb\t2.0")
         found = call("stsb", write("STS-B.tsv", "index\tprediction", "0\t10", "1\t30", "2\t20"), ".")[1]
@@ -222,6 +234,8 @@ class TestMistakes:
             (["mrpc", "twice.tsv", "glue_data"], "twice.tsv:3: the index 0 occurs a second time"),
             (["mrpc", "few.tsv", "glue_data"], "few.tsv lacks 3 of 4 examples (1, 2, 3)"),
             (["mrpc", "many.tsv", "glue_data"], "many.tsv has an id that is not among the 4 examples (4)"),
+            (["mrpc", "commas.tsv", "glue_data"], "its prediction last, separated by tabs (by commas in a file named .csv)"),
+            (["mrpc", "tabs.csv", "glue_data"], "its prediction last, separated by ',' (task.delimiter)"),
             (["stsb", "p.tsv", "STS-B"], "p.tsv:3 has 'yes': expected a number"),
         ],
         ids=str,
@@ -229,6 +243,8 @@ class TestMistakes:
     def test_it_is_one_sentence_and_exit_code_2(self, call: Call, words: list[str], said: str) -> None:
         write_mrpc()
         write("p.tsv", "index\tprediction", "0\t1", "1\tyes", "2\t1", "3\t0")
+        write("commas.tsv", "index,prediction", "0,1")
+        write("tabs.csv", "index\tprediction", "0\t1")
         write("few.tsv", "index\tprediction", "0\t1")
         write("many.tsv", "index\tprediction", *(f"{number}\t1" for number in range(5)))
         write("twice.tsv", "index\tprediction", "0\t1", "0\t1")
