@@ -103,7 +103,7 @@ def matthews(totals: Floats) -> Floats:
     count = there.sum(axis=-1)
     covariance = right.sum(axis=-1) * count - (there * said).sum(axis=-1)
     spread = (count**2 - (said**2).sum(axis=-1)) * (count**2 - (there**2).sum(axis=-1))
-    return _ratio(covariance, np.sqrt(np.maximum(spread, 0.0)))
+    return np.clip(_ratio(covariance, np.sqrt(np.maximum(spread, 0.0))), -1.0, 1.0)  # which rounded sums may go beyond
 
 
 def pearson(totals: Floats) -> Floats:

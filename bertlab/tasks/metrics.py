@@ -6,6 +6,7 @@ the same, F1 when nothing is found and nothing is there to be found. ``degenerac
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -214,10 +215,12 @@ def _tagging_metrics(scores: ExampleScores) -> dict[str, float]:
 
 def matthews(confusion: NDArray[np.integer[Any]]) -> float:
     """Matthews' correlation of a confusion matrix (C, C), for any number of classes (Gorodkin 2004, R_K); 0 where it is not defined."""
-    there, said = confusion.sum(1).astype(np.float64), confusion.sum(0).astype(np.float64)
-    total, right = there.sum(), float(np.trace(confusion))
-    spread = np.sqrt(total**2 - (said**2).sum()) * np.sqrt(total**2 - (there**2).sum())
-    return float((right * total - (there * said).sum()) / spread) if spread > 0 else 0.0
+    there: list[int] = confusion.sum(1).tolist()  # Python's integers: exact, so that perfect is 1.0
+    said: list[int] = confusion.sum(0).tolist()
+    total, right = sum(there), int(np.trace(confusion))
+    spread = (total**2 - sum(count**2 for count in said)) * (total**2 - sum(count**2 for count in there))
+    covariance = right * total - sum(one * other for one, other in zip(there, said, strict=True))
+    return covariance / math.sqrt(spread) if spread else 0.0
 
 
 def pearson(one: Floats, other: Floats) -> float:

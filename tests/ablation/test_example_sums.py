@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import spearmanr
 
 from bertlab.ablation.bootstrap import resampled
-from bertlab.ablation.example_sums import ExampleSums, example_sums
+from bertlab.ablation.example_sums import ExampleSums, example_sums, matthews
 from bertlab.errors import UserError
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.examples import Prediction
@@ -124,6 +124,13 @@ def test_spearman_s_error_falls_as_one_over_the_examples() -> None:
         slow = np.array([spearmanr(np.repeat(gold, row), np.repeat(said, row)).statistic for row in counts])
         assert np.abs(fast - slow).max() < 10 / count
         assert fast.std() == pytest.approx(slow.std(), rel=0.05)
+
+
+def test_matthews_of_rounded_sums_stays_within_its_bounds() -> None:
+    weights = np.random.default_rng(0).random((1000, 2))
+    perfect = matthews(np.concatenate([weights, weights, weights], axis=1))  # all that is there is said, and right
+    assert perfect.max() == 1.0
+    np.testing.assert_allclose(perfect, 1.0)
 
 
 @pytest.mark.parametrize("metric", ["f1", "matthews", "macro_f1"])

@@ -6,14 +6,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bertlab.errors import UserError
 from bertlab.task_config import TaskConfig
 from bertlab.tasks.examples import Prediction
 from bertlab.tasks.metric_names import known_metrics
-from bertlab.tasks.metrics import degeneracy, example_scores, mean_ranks, metrics_of, metrics_of_scores, nothing_learned, pearson, spearman
+from bertlab.tasks.metrics import (
+    degeneracy,
+    example_scores,
+    matthews,
+    mean_ranks,
+    metrics_of,
+    metrics_of_scores,
+    nothing_learned,
+    pearson,
+    spearman,
+)
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False, width=32)
 PAIRS = st.lists(st.tuples(NUMBERS, NUMBERS), min_size=2, max_size=40)
@@ -39,6 +49,13 @@ def test_classification_is_as_scikit_learn_has_it(labels: list[str], data: st.Da
         assert found["f1"] == pytest.approx(sklearn.f1_score(gold, predicted, pos_label="yes", zero_division=0), abs=1e-12)
     else:
         assert "f1" not in found
+
+
+@given(counts=st.lists(st.integers(1, 10**6), min_size=2, max_size=5))
+@example(counts=[1, 3])  # whose two square roots, multiplied, are not what they are the root of
+def test_matthews_of_perfect_predictions_is_exactly_one(counts: list[int]) -> None:
+    assert matthews(np.diag(counts)) == 1.0
+    assert matthews(np.diag(counts[:2])[::-1]) == -1.0  # of two classes each taken for the other
 
 
 @given(PAIRS)
