@@ -11,7 +11,7 @@ from bertlab.config import CorpusConfig
 from bertlab.data.documents import Document, ReadingReport
 from bertlab.data.hub import open_dataset
 from bertlab.data.lines import Part
-from bertlab.data.records import document_of, missing_column, texts_of
+from bertlab.data.records import document_of, missing_arrow_column, texts_of
 from bertlab.errors import UserError, unknown
 
 _ROWS = 256  # decoded at once
@@ -53,7 +53,7 @@ def _open(path: str, subset: str | None, split: str, column: str) -> Any:
             raise unknown(f"split of {path}", split, found)
         found = found[split]
     if column not in found.column_names:
-        raise missing_column(column, path, found.column_names)
+        raise missing_arrow_column(column, path, found.features.arrow_schema)
     return found.select_columns([column]).with_format("arrow")
 
 

@@ -15,10 +15,11 @@ from bertlab.errors import UserError, nearest
 
 WRAPPED_WIDTH = 100  # characters; a text with blank lines and no line longer than this is hard-wrapped
 _ROWS = 256  # of a Parquet file decoded at once
+_ABSENT = object()
 
 
 def read_jsonl(part: Part, corpus: CorpusConfig, report: ReadingReport) -> Iterator[Document]:
-    """One document a line: the value of ``corpus.column`` of a JSON object.
+    """One document a line: the value of ``corpus.column`` of a JSON object; a dotted name reaches into objects, as in a task's files.
 
     Raises UserError where the first object of a file lacks the column; later ones are counted and skipped.
     """
@@ -31,11 +32,36 @@ def read_jsonl(part: Part, corpus: CorpusConfig, report: ReadingReport) -> Itera
         if record is None:
             report.add(Problem.BAD_RECORD, where)
             continue
-        if corpus.column not in record and not seen:
-            raise missing_column(corpus.column, where, list(record))
+        value = _value(record, corpus.column)
+        if value is _ABSENT and not seen:
+            raise missing_column(corpus.column, where, list(record), _names_of_texts(record))
         seen = True
-        if (document := document_of(record.get(corpus.column), where, corpus, report)) is not None:
+        if (document := document_of(None if value is _ABSENT else value, where, corpus, report)) is not None:
             yield document
+
+
+def _value(record: dict[str, Any], column: str) -> object:
+    """What a record has under a name, which may be dotted unless a key is spelled so; ``_ABSENT`` where there is no such thing."""
+    if column in record:
+        return record[column]
+    value: Any = record
+    for part in column.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return _ABSENT
+        value = value[part]
+    return value
+
+
+def _names_of_texts(record: dict[str, Any]) -> list[str]:
+    """The names, dotted inside objects, under which a record holds texts."""
+    names, left = [], list(record.items())
+    while left:
+        name, value = left.pop()
+        if isinstance(value, dict):
+            left += [(f"{name}.{key}", inner) for key, inner in value.items()]
+        elif isinstance(value, str):
+            names.append(name)
+    return names
 
 
 def _json_object(line: str) -> dict[str, Any] | None:
@@ -46,11 +72,18 @@ def _json_object(line: str) -> dict[str, Any] | None:
     return record if isinstance(record, dict) else None
 
 
-def missing_column(column: str, where: str, present: list[str]) -> UserError:
-    """The error for a text column that is not there."""
-    offered = nearest(column, present, 1)
+def missing_column(column: str, where: str, present: list[str], texts: list[str]) -> UserError:
+    """The error for a text column that is not there; ``texts`` are the names that hold texts, of which one may be offered."""
+    offered = nearest(column, texts, 1)
     hint = f"; did you mean corpus.column={offered[0]}?" if offered else "; name one with corpus.column=…"
     return UserError(f"{where} has no column {column!r}: its columns are {', '.join(map(repr, present)) or 'none'}{hint}")
+
+
+def missing_arrow_column(column: str, where: str, schema: Any) -> UserError:
+    """The same of an Arrow ``schema``, whose columns have nothing inside that could be named."""
+    error = missing_column(column, where, schema.names, [field.name for field in schema if _is_text(field.type)])
+    inside = column.partition(".")[0] in schema.names
+    return UserError(f"{error} (what is inside a column can be named in JSON lines alone)") if inside else error
 
 
 def document_of(value: object, where: str, corpus: CorpusConfig, report: ReadingReport) -> Document | None:
@@ -128,9 +161,8 @@ def _rows(file: IO[bytes], part: Part, corpus: CorpusConfig, report: ReadingRepo
     import pyarrow.parquet as pq
 
     parquet = pq.ParquetFile(file)
-    names = parquet.schema_arrow.names
-    if corpus.column not in names:
-        raise missing_column(corpus.column, part.path, names)
+    if corpus.column not in parquet.schema_arrow.names:
+        raise missing_arrow_column(corpus.column, part.path, parquet.schema_arrow)
     groups = range(part.start, parquet.num_row_groups if part.end is None else part.end)
     row = 1 + sum(parquet.metadata.row_group(group).num_rows for group in range(part.start))
     for batch in parquet.iter_batches(_ROWS, row_groups=list(groups), columns=[corpus.column], use_threads=False):
@@ -145,13 +177,27 @@ def texts_of(column: Any, path: str, name: str) -> list[bytes | None]:
     """The values of an Arrow column of texts as bytes, which a malformed one survives; a UserError where it holds something else."""
     import pyarrow as pa
 
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    kind = _kind_of(column.type)
     if pa.types.is_null(kind):
         return [None] * len(column)
-    if not any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)):
+    if not _is_text(kind):
         raise UserError(f"{path}: the column {name!r} holds {kind}, not texts; name another with corpus.column=…")
     values: list[bytes | None] = column.cast(kind).cast(pa.large_binary()).to_pylist()
     return values
+
+
+def _kind_of(arrow_type: Any) -> Any:
+    """The type of the values, of a dictionary those that it numbers."""
+    import pyarrow as pa
+
+    return arrow_type.value_type if pa.types.is_dictionary(arrow_type) else arrow_type
+
+
+def _is_text(arrow_type: Any) -> bool:
+    import pyarrow as pa
+
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(test(_kind_of(arrow_type)) for test in tests)
 
 
 def row_groups(path: str) -> list[int] | None:

@@ -296,6 +296,21 @@ def test_missing_column_names_the_file_the_line_and_what_there_is(strict: bool, 
         read_file("jsonl", tmp_path, strict=strict)
 
 
+def test_a_dotted_column_of_json_lines_reaches_into_objects_unless_a_key_is_spelled_so(tmp_path: Path) -> None:
+    records = [{"meta": {"text": "inside"}}, {"meta": {"text": "no"}, "meta.text": "key"}, {"meta": "flat"}]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, records)))
+    documents, counts = read_file("jsonl", tmp_path, column="meta.text")
+    assert documents == [["inside"], ["key"]]
+    assert counts == {Problem.NO_TEXT: 1}
+
+
+@pytest.mark.parametrize(("column", "offered"), [("meta.txt", "did you mean corpus.column=meta.text"), ("metas", "name one with")])
+def test_a_column_without_text_is_not_offered(column: str, offered: str, tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"meta": {"text": "x"}, "id": 1}\n')
+    with pytest.raises(UserError, match=offered):
+        read_file("jsonl", tmp_path, column=column)
+
+
 @settings(max_examples=150)
 @given(st.binary(max_size=400), st.sampled_from(["text", "sentences", "wikiextractor", "jsonl"]), st.sampled_from(["", *COMPRESS]))
 def test_no_bytes_stop_a_reader(tmp_path_factory: pytest.TempPathFactory, content: bytes, kind: str, suffix: str) -> None:

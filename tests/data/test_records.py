@@ -40,6 +40,12 @@ def test_a_parquet_file_with_a_damaged_name_of_a_column_is_reported(tmp_path: Pa
     assert report.counts == {Problem.UNREADABLE: 1}
 
 
+def test_what_is_inside_a_parquet_column_cannot_be_named(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"meta": [{"text": "x"}], "words": ["y"]}), tmp_path / "a.parquet")
+    with pytest.raises(UserError, match=r"are 'meta', 'words'; name one .* \(what is inside a column can be named in JSON lines alone\)"):
+        read_file("parquet", tmp_path, column="meta.text")
+
+
 def test_parquet_row_groups_are_pieces_in_order(tmp_path: Path) -> None:
     write_parquet(tmp_path / "a.parquet", row_group_size=150)
     corpus = CorpusConfig(kind="parquet", path=str(tmp_path))
