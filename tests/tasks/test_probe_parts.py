@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from probe_corpora import invented
 
-from bertlab.tasks.probes import documents, splits
+from bertlab.tasks.probes import continuation, documents, recurring_span, splits, stretches, truecasing
 from bertlab.tasks.probes.bigram_shift import exchangeable
 from bertlab.tasks.probes.continuation import APART, CHOICES, Sentence, grouped
 from bertlab.tasks.probes.documents import ProbeDocument, Sample, probe_document
 from bertlab.tasks.probes.recurring_span import PASSAGE_WORDS, passages, recurring
 from bertlab.tasks.probes.splits import Supply, evenly, taken
-from bertlab.tasks.probes.stretches import Source, is_usable, sources
+from bertlab.tasks.probes.stretches import Source, Stretch, is_usable, sources
 from bertlab.tasks.probes.truecasing import begins_anew, tag
 
 
@@ -61,6 +61,9 @@ class TestSample:
             kept.append(sample.documents())
         assert len(kept[0]) == 1
         assert kept[0] == kept[1]
+        bounded = Sample(1000, copies[0].priority)  # of no higher priority than this: it belongs to the sample itself
+        bounded.add(copies[0])
+        assert bounded.documents() == [copies[0]]
 
     def test_of_a_long_document_a_part_is_taken_and_of_a_short_one_all(self) -> None:
         sentences = [f"sentence number {number:05d} of the document" for number in range(20000)]
@@ -70,9 +73,18 @@ class TestSample:
         flat = [sentence for block in taken.blocks for sentence in block]
         first = sentences.index(flat[0])
         assert flat == sentences[first : first + len(flat)]
+        for key in range(8):  # wherever the part begins, there is as much of it
+            part = probe_document([sentences], False, key)
+            assert part
+            assert abs(part.characters - documents.MOST_CHARACTERS) < 2 * len(sentences[0])
         short = probe_document([sentences[:2], sentences[2:5]], True, 7)
         assert short
         assert short.blocks == [sentences[:2], sentences[2:5]]
+
+    def test_lines_of_a_corpus_are_a_paragraph_as_far_as_they_follow_one_another(self) -> None:
+        lines = [["one"], ["two"], ["three"], ["four"], ["five"]]
+        assert documents._joined(lines, [0, 1, 3, 4]) == [["one", "two"], ["four", "five"]]
+        assert lines[0] == ["one"]
 
     def test_no_text_is_no_document(self) -> None:
         assert probe_document([[" "], []], False, 7) is None
@@ -108,8 +120,9 @@ class TestShares:
         parted = splits.by_held_out(few, wanted)
         assert all(one.held_out for name in ("dev", "test") for one in parted[name])
         assert [one.held_out for one in parted["train"]] == [False, False]
-        many = supplies([20] * 10, held_out=True) + supplies([50, 60])
-        assert all(one.held_out for found in splits.by_held_out(many, wanted).values() for one in found)
+        for count in (10, 7):  # more than enough, and just enough
+            many = supplies([20] * count, held_out=True) + supplies([50, 60])
+            assert all(one.held_out for found in splits.by_held_out(many, wanted).values() for one in found)
 
 
 class TestStretches:
@@ -134,10 +147,21 @@ class TestStretches:
             (" ".join(["word"] * 41), False),
             ("1 2 3 4 5 6 7 8 9", False),
             ("x" * 500 + " a b c d e", False),
+            (" ".join(["word"] * 40), True),
+            ("x" * 80 + (" " + "x" * 79) * 4, True),
+            ("a b c d e f g", True),  # spaces are not counted
+            ("ab cd ef g 123", True),
+            ("ab cd ef 1 123", False),
         ],
     )
     def test_usable(self, sentence: str, usable: bool) -> None:
         assert is_usable(sentence) is usable
+
+    def test_common_words_are_the_most_frequent_of_all_documents(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = [ProbeDocument(n, n, False, [[text]]) for n, text in enumerate(("The cat and the dog sat.", "The cat ran to a hen."))]
+        for most, expected in ((2, {"the", "cat"}), (3, {"the", "cat", "a"})):  # of equally frequent ones the first in the alphabet
+            monkeypatch.setattr(stretches, "COMMON", most)
+            assert [source.common for source in sources(made)] == [expected] * 2
 
 
 class TestBigramShift:
@@ -167,6 +191,16 @@ class TestContinuation:
         sentences = [Sentence(10 * (number * 7 % 16), "x" * (number + 1), "") for number in range(16)]
         assert [[len(one.text) for one in group] for group in grouped(sentences)] == [[a + b for b in range(4)] for a in (1, 5, 9, 13)]
 
+    def test_of_every_group_one_choice_comes_first_then_the_second_ones(self) -> None:
+        (blocks,) = invented(1)
+        (source,) = sources([ProbeDocument(0, 0, False, blocks)])
+        found = [frozenset(one.number for one in (choice.right, *choice.wrong)) for _, choice in continuation.candidates(source, 7)]
+        groups = len(set(found))
+        assert groups > 3
+        assert len(found) == CHOICES * groups
+        for turn in range(CHOICES):
+            assert len(set(found[turn * groups : (turn + 1) * groups])) == groups
+
 
 class TestRecurringSpan:
     def slow(self, sentences: list[str], common: frozenset[str]) -> set[frozenset[tuple[int, int, int]]]:
@@ -194,6 +228,21 @@ class TestRecurringSpan:
         found = {frozenset((one.sentence, one.start, one.end) for one in places) for places in recurring(sentences, common)}
         assert found == self.slow(sentences, common)
 
+    def test_a_span_has_six_words_at_most(self) -> None:
+        seven = "one two three four five six seven"
+        found = recurring([f"{seven} here", f"so {seven}"], frozenset())
+        assert {" ".join(seven.split()[first : first + 6]) for first in (0, 1)} == {
+            f"{seven} here"[place.start : place.end] for places in found for place in places if place.sentence == 0
+        }
+
+    def test_what_is_asked_for_stands_nowhere_else_in_the_question(self) -> None:
+        sentences = ("Mirabel saw that Mirabel was gone.", "Then came Mirabel with a lamp.")
+        source = Source(ProbeDocument(0, 0, False, [list(sentences)]), [Stretch(0, sentences, False)], frozenset())
+        for key in range(20):
+            ((_, question),) = recurring_span.candidates(source, key)
+            assert question.asked.sentence == 1
+            assert [one.sentence for one in question.others] == [0, 0]
+
     def test_passages_part_the_document_and_are_not_long(self) -> None:
         (blocks,) = invented(1)
         (source,) = sources([ProbeDocument(0, 0, False, blocks)])
@@ -211,6 +260,16 @@ class TestTruecasing:
     )  # fmt: skip
     def test_tags(self, word: str, expected: int) -> None:
         assert tag(word) == expected
+
+    def test_sentences_have_some_capitals_after_the_first_word_and_not_many(self) -> None:
+        sentences = (
+            "Nobody here knows any of it.",
+            "We met Ann and Bob there.",
+            "Ann Bob Cid Dora Eve left.",
+            "Ann Bob Cid Dora now left.",
+        )
+        source = Source(ProbeDocument(0, 0, False, [list(sentences)]), [Stretch(0, sentences, True)], frozenset())
+        assert sorted(number for number, _ in truecasing.candidates(source, 7)) == [1, 3]
 
     @pytest.mark.parametrize(
         ("sentence", "expected"),

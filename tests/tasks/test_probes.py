@@ -125,6 +125,11 @@ class TestBigramShift:
                 assert all(original[place].isalpha() for place in differ)  # no punctuation moves
                 assert original[first].lower() != original[second].lower()
 
+    def test_outcomes_are_as_frequent_where_an_odd_number_is_asked_for(self, folder: Path) -> None:
+        data = built(probe_task("bigram_shift", folder / "corpus.jsonl", train=121, dev=41, test=41), folder / "cache")
+        for name, number in (("train", 60), ("dev", 20), ("test", 20)):
+            assert Counter(example.label for example in data.splits[name]) == {0: number, 1: number}
+
     def test_labels(self, probes: dict[str, TaskData]) -> None:
         assert probes["bigram_shift"].labels == ["original", "shifted"]
 
@@ -290,6 +295,8 @@ class TestHeldOut:
         evaluated = [tokens(example.text) for name in ("dev", "test") for example in data.splits[name]]
         assert len(evaluated) == 80
         assert set(evaluated) <= unseen
+        # With the filter these lose their first paragraph to the document before them, and are held out all the same.
+        assert set(evaluated) & sentences([number for number in held if number % 3 == 1])
         repeated = seen & unseen  # without the filter, paragraphs that stand in a document of either side
         assert duplicate_lines <= (not repeated)
         assert len(set(evaluated) & seen) <= len(repeated)
