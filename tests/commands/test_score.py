@@ -197,6 +197,13 @@ class TestOurOwn:
         write_predictions(Path("predictions.jsonl"), [Prediction(p.id, p.prediction, "0") for p in self.PREDICTIONS])
         assert call("mrpc", "predictions.jsonl", write_mrpc())[1]["accuracy"] == 0.75
 
+    def test_an_answer_that_the_threshold_hides_counts_for_the_best_one(self, call: Call) -> None:
+        rows = [("a", "", ["the cat"], 1.0, "cat"), ("b", "", ["dogs", "two dogs"], -1.0, "cat"), ("c", "", [], -2.0, "cat")]
+        write_predictions(Path("p.jsonl"), [Prediction(name, said, gold, [margin], best) for name, said, gold, margin, best in rows])
+        alone = call("squad20", "p.jsonl")[1]
+        assert (alone["exact"], alone["best_exact"]) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
+        assert call("squad20", "p.jsonl", write_squad(version="v2.0"))[1] == alone
+
     @pytest.mark.parametrize(
         ("classes", "second"), [(("-1", "1"), "1"), (("9", "10"), "10"), (("-2", "-10"), "-2"), (("no", "yes"), "yes")]
     )

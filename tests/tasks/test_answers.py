@@ -87,6 +87,18 @@ def test_the_best_few_begin_the_list_of_all(sizes: list[int], count: int, seed: 
         assert [(c.text, c.score) for c in one.candidates] == [(c.text, c.score) for c in all_of_them.candidates[:count]]
 
 
+@settings(max_examples=40)
+@given(st.lists(st.integers(0, 36), min_size=1, max_size=3), st.integers(1, 30), st.integers(0, 2**32 - 1))
+def test_of_spans_that_score_alike_the_first_and_shortest_come_first(sizes: list[int], count: int, seed: int) -> None:
+    contexts = [" ".join(LETTERS[:size]) for size in sizes]  # no text occurs twice
+    sources, inputs = featurised(contexts)
+    start, end = np.random.default_rng(seed).integers(0, 3, (2, inputs.tokens.size))
+    scores = {n: (float(a), float(b)) for n, (a, b) in enumerate(zip(start, end, strict=True))}
+    for one in find_answers(inputs, range(len(sources)), start, end, sources, 5, count):
+        expected, _ = slow_answers(inputs, one.example, contexts[one.example], scores, 5)  # a stable order
+        assert [(c.text, c.score) for c in one.candidates] == expected[:count]
+
+
 def test_equal_scores_go_to_the_first_and_shortest() -> None:
     sources, inputs = featurised(["a b house cafe , b a"])
     zeros = np.zeros(inputs.tokens.size, np.float32)

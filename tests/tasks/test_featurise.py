@@ -200,9 +200,20 @@ def test_other_inputs_are_not_taken_for_the_kept_ones(tmp_path: Path) -> None:
         (KINDS["classification"], "classification", {"max_length": 9}, True),
         (KINDS["classification"], "classification", {}, False),
         (KINDS["classification"], "regression", {}, True),
+        ([TextExample("0", "the house", "an", 0), *KINDS["classification"][1:]], "classification", {}, True),  # another label
+        (KINDS["choice"], "choice", {}, True),
+        ([ChoiceExample("0", "the", ("a", "b c"), 0)], "choice", {}, True),
+        ([ChoiceExample("0", "the", ("a", "b"), 1)], "choice", {}, True),
         (KINDS["tagging"], "tagging", {}, True),
+        ([TaggingExample("0", ("the", "houses"), (1, 0), ("an",), ("end",)), KINDS["tagging"][1]], "tagging", {}, True),
         (KINDS["tagging"], "tagging", {"document_context": True}, True),
+        *(
+            ([TaggingExample("0", ("the",), (0,), before=(first, *"bcde"))], "tagging", {"document_context": True, "max_length": 8}, True)
+            for first in "ax"  # the farthest word that a sequence can show
+        ),
         (KINDS["span"], "span", {}, True),
+        ([KINDS["span"][0], SpanExample("1", "who", "nobody")], "span", {}, True),  # nobody knows whether it has an answer
+        ([SpanExample("0", "what", KINDS["span"][0].context, (Answer("the", 0),)), KINDS["span"][1]], "span", {}, True),
         (KINDS["span"], "span", {"stride": 3}, True),
         (KINDS["span"], "span", {"max_query_length": 1}, True),
         ([TextExample("0", "the", "house"), *KINDS["classification"][1:]], "classification", {}, True),

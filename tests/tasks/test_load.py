@@ -13,7 +13,7 @@ from task_files import configured, load, write, write_objects, write_rows
 
 from bertlab.config import PathsConfig
 from bertlab.errors import UserError
-from bertlab.tasks.convert import placed_answers
+from bertlab.tasks.convert import may_lack_labels, placed_answers
 from bertlab.tasks.examples import Answer, ChoiceExample, SpanExample, TaggingExample, TextExample
 from bertlab.tasks.load import available_splits
 from bertlab.tasks.rows import Reading
@@ -295,6 +295,11 @@ class TestColumnsOfWords:
             not example.before + example.after for example in load(configured("conll2003", path=str(tmp_path)), "train").splits["train"]
         )
 
+    def test_a_document_mark_ends_a_sentence_without_a_blank_line(self, tmp_path: Path) -> None:
+        write(tmp_path / "train.txt", "EU\tO", "-DOCSTART-\tO", "No\tO", "yes\tO")
+        first, second = load(configured("tagging", path=str(tmp_path), document_context=True), "train").splits["train"]
+        assert (first.words, first.after, second.words, second.before) == (("EU",), (), ("No", "yes"), ())
+
     def test_context_is_bounded_by_what_a_sequence_can_hold(self, tmp_path: Path) -> None:
         write(tmp_path / "train.txt", *(line for number in range(9) for line in (f"w{number}\tO", "v\tO", "\t", "")))
         task = configured("tagging", path=str(tmp_path), document_context=True, max_length=3)
@@ -308,6 +313,10 @@ class TestColumnsOfWords:
         data = load(configured("wnut17", path=str(tmp_path)), "train")
         assert [data.labels[tag] for tag in data.splits["train"][0].tags] == ["B-person", "I-person"]
         assert data.notes == ["train: words with several tags: the first is taken (2)"]
+
+    @pytest.mark.parametrize(("split", "may"), [("train", False), ("dev", False), ("dev_mismatched", False), ("test", True), ("ax", True)])
+    def test_only_splits_that_a_server_judges_may_lack_labels(self, split: str, may: bool) -> None:
+        assert may_lack_labels(split) is may
 
     def test_words_alone_are_for_a_test_split(self, tmp_path: Path) -> None:
         write(tmp_path / "test.txt", "Ann", "ran")

@@ -117,12 +117,12 @@ QUESTIONS = st.lists(
 )
 
 
-@given(QUESTIONS, st.sampled_from([1.0, 0.4, -1.0]))
-def test_v2_with_probabilities_is_what_its_script_does(rows: list[tuple[str, list[str], float]], threshold: float) -> None:
+@given(QUESTIONS, st.sampled_from([1.0, 0.5, 0.4, -1.0]), st.booleans())
+def test_v2_with_probabilities_is_what_its_script_does(rows: list[tuple[str, list[str], float]], threshold: float, backwards: bool) -> None:
     task = TaskConfig(kind="span", no_answer=True)
     predictions = [Prediction(str(number), text, answers) for number, (text, answers, _) in enumerate(rows)]
-    null = {str(number): value for number, (_, _, value) in enumerate(rows)}
-    found = scored(task, predictions, [], null, threshold)
+    numbers = range(len(rows))[::-1] if backwards else range(len(rows))  # in the order of the probabilities' own file
+    found = scored(task, predictions, [], {str(number): rows[number][2] for number in numbers}, threshold)
     for place, name in enumerate(("exact", "f1")):
         raw = [slow_scores(text, answers, True)[place] for text, answers, _ in rows]
         cut = [float(not answers) if value > threshold else score for score, (_, answers, value) in zip(raw, rows, strict=True)]
@@ -132,7 +132,7 @@ def test_v2_with_probabilities_is_what_its_script_does(rows: list[tuple[str, lis
             if inside and any(not answers for _, answers, _ in rows):
                 assert found[f"{part}_{name}"] == pytest.approx(np.mean(inside), abs=1e-12)
         # Questions by how much speaks for no answer: answering the first k of them and saying "no answer" to the others.
-        order = sorted(range(len(rows)), key=lambda number: rows[number][2])
+        order = sorted(numbers, key=lambda number: rows[number][2])
         totals = []
         for answered in range(len(rows) + 1):
             said = set(order[:answered])
@@ -148,6 +148,17 @@ def test_v2_with_probabilities_is_what_its_script_does(rows: list[tuple[str, lis
         reached = {0.0 if not k else rows[order[k - 1]][2] for k in range(len(rows) + 1) if totals[k] > max(totals) - 1e-9}
         assert found[f"best_{name}_threshold"] in reached
         assert best >= 0
+
+
+def test_many_questions_of_equal_probability_are_gone_through_in_the_order_of_the_file() -> None:
+    task = TaskConfig(kind="span", no_answer=True)
+    predictions = [Prediction(str(number), "cat", ["cat"] if number < 20 else []) for number in range(40)]
+    null = {str(number): 0.5 if number % 2 else 0.1 for number in range(40)}
+    # Of the twenty at 0.1 the ten that have an answer come first: best is to answer these, and no other.
+    assert scored(task, predictions, [], null)["best_exact"] == 30 / 40
+    # In the opposite order those without come first, and it is best to answer nothing.
+    backwards = dict(reversed(null.items()))
+    assert scored(task, predictions, [], backwards)["best_exact"] == 20 / 40
 
 
 def test_scores_of_our_own_predictions_give_the_best_thresholds() -> None:

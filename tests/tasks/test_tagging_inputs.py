@@ -128,6 +128,12 @@ def test_a_long_sentence_is_cut_between_words_and_filled_with_its_own() -> None:
     assert inputs.word_tokens.tolist() == [1, 2, 3, 4, 6, 13, 14]
 
 
+def test_a_word_longer_than_a_sequence_loses_its_end() -> None:
+    inputs = inputs_of([TaggingExample("", ("the", "abcdefghij", "an"), (0, 1, 2))], "tagging", max_length=8)
+    tokens = [VOCABULARY.tokenizer.id_to_token(i) for i in range(VOCABULARY.size)]
+    assert [" ".join(tokens[i] for i in row[1:-1]) for row in rows(inputs)] == ["the", "a ##b ##c ##d ##e ##f", "an"]
+
+
 def test_context_is_shared_between_both_sides() -> None:
     example = TaggingExample("", ("the",), (3,), tuple("abcdefgh"), tuple("ijklmnop"))
     tokens = [VOCABULARY.tokenizer.id_to_token(i) for i in range(VOCABULARY.size)]
