@@ -245,6 +245,18 @@ def test_what_hangs_on_a_failed_pretraining_has_failed_with_it(tmp_path: Path) -
     assert collected.cells["ltr", "perplexity", None][0].status == "failed"
 
 
+def test_what_hangs_on_a_failed_pretraining_by_way_of_another_has_failed_too(tmp_path: Path) -> None:
+    table = FakeTable(tmp_path)
+    table.manifest()
+    table.nodes["p-ltr-1"] = replace(table.nodes["p-ltr-1"], source="p-bert-1")  # goes on from it
+    left = [key for key in table.nodes if key == "p-ltr-1" or table.nodes[key].source in ("p-ltr-1", "p-bert-1")]
+    collected = collect(table.write(fail=["p-bert-1"], leave=left), tmp_path)
+    for column in ("mnli", "mrpc", "perplexity"):
+        first, *others = collected.cells["ltr", column, None]
+        assert (first.status, first.reason) == ("failed", "bert, seed 1, which it starts from, failed.")
+        assert {run.status for run in others} == {"done"}
+
+
 def test_a_folder_of_runs_that_was_moved_gives_the_same(tmp_path: Path) -> None:
     runs = tmp_path / "runs"
     runs.mkdir()

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,16 @@ def test_time_left_by_the_rates_seen() -> None:
     assert share_done(runs) == pytest.approx((1.5 * 1e9 + 1.25 * 1e8) / (3 * 1e9 + 3 * 1e8))
     more = [*runs, at(State.WAITING, pretraining("d")), at(State.FAILED, pretraining("e"))]
     assert seconds_left(more) == pytest.approx((50 + 100 + 100 + 15 + 20) / 2, rel=0.01)
+    assert share_done(more) == pytest.approx((2.5 * 1e9 + 1.25 * 1e8) / (5 * 1e9 + 3 * 1e8))  # what has failed is done with
+
+
+def test_time_left_of_a_resumed_run_and_of_one_of_unknown_size() -> None:
+    # A tenth took 10 seconds: the rest of this one takes 20, and the other, after it, 100.
+    runs = [at(State.RUNNING, pretraining("a"), share=0.8, elapsed=10.0, first=0.7), at(State.WAITING, pretraining("b"))]
+    assert seconds_left(runs) == pytest.approx(120, rel=0.01)
+    unknown = replace(pretraining("c"), flops=0.0)  # counts as much as the mean of the others, 5.5e8
+    runs = [at(State.DONE, pretraining("a")), at(State.WAITING, finetuning("a1", "a")), at(State.WAITING, unknown)]
+    assert share_done(runs) == pytest.approx(1e9 / 1.65e9)
 
 
 def test_time_left_is_unknown_until_something_was_seen() -> None:

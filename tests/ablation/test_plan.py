@@ -14,9 +14,9 @@ from bertlab.ablation.meaning import Meanings
 from bertlab.ablation.plan import plan
 from bertlab.ablation.plan_notes import called
 from bertlab.ablation.settings import Settings
-from bertlab.config import PathsConfig
+from bertlab.config import CorpusConfig, PathsConfig, TokenizerConfig
 from bertlab.errors import UserError
-from bertlab.task_config import TaskConfig
+from bertlab.task_config import ColumnsConfig, ProbeConfig, TaskConfig
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +251,8 @@ class TestKeys:
 
     @pytest.mark.parametrize(
         "change",
-        ["optimizer.lr=1e-5", "batch.sequences=16", "model.layers=1", "masking.rate=0.3", "tokenizer.vocab_size=512", "corpus.held_out=0.3",
+        ["corpus.filter.duplicate_lines=true", "corpus.filter.duplicate_documents=true", "tokenizer.lowercase=false",
+         "optimizer.lr=1e-5", "batch.sequences=16", "model.layers=1", "masking.rate=0.3", "tokenizer.vocab_size=512", "corpus.held_out=0.3",
          "validation.sequences=8", "trainer.precision=bf16", "budget.steps=61", "corpus.filter.min_words=3"],
     )  # fmt: skip
     def test_a_meaning_changes_them(self, settings: Settings, tmp_path: Path, change: str) -> None:
@@ -294,6 +295,8 @@ class TestKeys:
         other = node_of(paper, "table5", "no_nsp", "sentence_order")
         assert one.shape == two.shape
         assert one.shape != other.shape  # it starts from another pretraining
+        points = [node_of(paper, "figure5", "mlm", "continuation", point).shape for point in (0.2, 0.4, 1.0)]
+        assert len(set(points)) == 3  # they start from other steps of one
         assert re.fullmatch("[0-9a-f]{16}", one.key)
 
 
@@ -314,6 +317,15 @@ class TestFurtherPretraining:
         assert words(on, "optimizer.lr") == ["1e-5"]
         assert words(mlm, "objective") == ["mlm"]
         assert on.flops == first.flops  # of the same model, although no word says so
+
+    def test_what_goes_on_alike_from_other_rows_is_of_another_shape(self, settings: Settings, tmp_path: Path) -> None:
+        further: dict[str, Any] = {"pretrain": ["optimizer.lr=1e-5"], "budget": 2}
+        other = {"pretrain": ["objective=mlm", "masking.rate=0.3"]}
+        back = {"pretrain": ["optimizer.lr=1e-5", "masking.rate=0.15"], "budget": 2}  # what it inherits is as in the first again
+        rows = {**CONTENT["rows"], "two": other, "on_one": {"of": "one", **further}, "on_two": {"of": "two", **back}}
+        found = plan([written(tmp_path, rows=rows)], settings)
+        one, two = (found.nodes[str(node_of(found, "mine", row, "c").source)] for row in ("on_one", "on_two"))
+        assert one.shape != two.shape
 
     @pytest.mark.parametrize(
         ("word", "said"),
@@ -487,6 +499,37 @@ class TestMeasures:
         (tmp_path / "two" / "train" / "data.arrow").write_text("other rows")
         assert key(tmp_path / "two") != before
         assert key("glue") != key("super_glue")
+
+    def test_a_task_is_known_by_every_file_and_setting_that_its_examples_come_of(self, text: Path, tmp_path: Path) -> None:
+        paths = PathsConfig(cache=str(tmp_path / "cache"))
+        columns = ColumnsConfig(text="text", label="label")
+
+        def of_files(folder: str, labels: list[str], **rows: str) -> str:
+            (tmp_path / folder).mkdir()
+            for name in ("train", "dev"):
+                (tmp_path / folder / f"{name}.tsv").write_text(f"text\tlabel\n{rows.get(name, 'a')}\t0\n")
+            files = {name: [f"{name}.tsv"] for name in ("train", "dev")}
+            place: dict[str, Any] = {"format": "tsv", "files": files, "path": str(tmp_path / folder), "evaluate": ["test"]}
+            task = TaskConfig(name="m", kind="classification", columns=columns, labels=labels, **place)
+            return Meanings().task(task, paths)
+
+        keys = [
+            of_files("a", ["0", "1"]),
+            of_files("b", ["0", "1"], train="b"),
+            of_files("c", ["0", "1"], dev="b"),
+            of_files("d", ["1", "0"]),
+        ]
+        assert len(set(keys)) == 4
+        assert of_files("e", ["0", "1"]) == keys[0]
+
+        def of_probe(held_out: float = 0.1, size: int = 300, **changes: Any) -> str:
+            corpus = CorpusConfig(kind="text", path=str(text), held_out=held_out)
+            probe = ProbeConfig(corpus=corpus, tokenizer=TokenizerConfig(vocab_size=size), **changes)
+            return Meanings().task(TaskConfig(name="m", kind="classification", format="probe", probe=probe), paths)
+
+        keys = [of_probe(), of_probe(held_out=0.2), of_probe(size=400), of_probe(seed=1), of_probe(documents="any"), of_probe(dev=7)]
+        assert len(set(keys)) == 6
+        assert of_probe() == keys[0]
 
     def test_a_task_of_the_users_own_may_build_on_another(self, settings: Settings, tmp_path: Path) -> None:
         (tmp_path / "task").mkdir()

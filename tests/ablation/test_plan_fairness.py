@@ -79,6 +79,7 @@ class TestBudgets:
         assert allotted(configured(), configured(), "minutes", 2.0, 9) == BudgetConfig(minutes=18)
         by_command = configured(budget=BudgetConfig(minutes=5))
         assert allotted(configured(budget=BudgetConfig(minutes=5)), by_command, "tokens", 1.0, 9) == BudgetConfig(minutes=5)
+        assert allotted(configured(budget=BudgetConfig(minutes=5)), by_command, "tokens", 2.0, 9) == BudgetConfig(minutes=10)
 
     def test_minutes_have_no_flops_to_be_alike(self) -> None:
         by_command = configured(budget=BudgetConfig(minutes=5))
