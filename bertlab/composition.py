@@ -232,7 +232,8 @@ def _as_user_error(error: Exception, schema: Schema[Any]) -> UserError:
         if any(isinstance(cause, ConfigKeyError) for cause in causes):
             return UserError(f"{where}{unknown_key}")
         return UserError(f"{where}{key}: {words}.")  # inside an entry of a list OmegaConf names the key as the entry has it
-    return UserError(f"{where}{key} takes {words_for(kind)} ({words}).")
+    jargon = "is not a ListConfig" in words  # says nothing that the example does not show
+    return UserError(f"{where}{key} takes {words_for(kind)}{'' if jargon else f' ({words})'}.")
 
 
 def _where_and_what(words: str) -> tuple[str, str]:

@@ -127,6 +127,12 @@ class TestChoices:
         with pytest.raises(UserError, match=r"^task\.name is missing, also from the file that task= names: add name: … there\.$"):
             jobs(f"--config-dir={tmp_path}", "task=mine", "checkpoint=RUN")
 
+    def test_a_task_that_names_one_column_where_a_list_is_taken_is_shown_the_list(self, tmp_path: Path) -> None:
+        (tmp_path / "task").mkdir()
+        (tmp_path / "task" / "mine.yaml").write_text("name: mine\nkind: choice\ncolumns: {text: start, choices: options}\n")
+        told = refusal(f"--config-dir={tmp_path}", "task=mine", "checkpoint=RUN")
+        assert told.endswith("task.columns.choices takes a list like [word].")
+
     def test_a_run_is_started_again_from_the_configuration_in_its_folder(self, tmp_path: Path) -> None:
         before = config("tuning.epochs=7", "features=last", "task.files.dev=[x.tsv]")
         (tmp_path / "config.yaml").write_text(yaml.safe_dump(dataclasses.asdict(before)))

@@ -29,7 +29,10 @@ def check_head(kind: str, head: HeadConfig, features: FeaturesConfig, architectu
     if head.crf and kind != "tagging":
         raise UserError(f"head.crf=true is for tagging, and this task is {kind}: leave it out.")
     if head.pooling != "auto" and kind not in OF_A_SEQUENCE:
-        raise UserError(f"head.pooling={head.pooling} is for tasks that judge a whole sequence; {kind} reads every token: leave it out.")
+        raise UserError(
+            f"head.pooling={head.pooling} is for tasks that judge a whole sequence; {kind} reads every token: leave it out, or the head="
+            " that sets it."
+        )
     if features.kind != "none":
         _check_features(head)
     if architecture is not None and features.kind == "none" and not head.bilstm and head.convolution is None:
