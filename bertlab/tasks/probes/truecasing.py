@@ -17,7 +17,7 @@ from bertlab.tasks.probes.probe import Probe, draw
 from bertlab.tasks.probes.stretches import Source
 
 LABELS = ("O", "capitalised", "upper", "mixed")  # O: small letters, or none
-MOST_CAPITALS = 0.5  # of the words to tag
+MOST_CAPITALS = 0.5  # of all words of a sentence
 _BEGINS_ANEW = frozenset(".!?…:\"'“”„‘’‚«»‹›¿¡—")  # a capital after one of these may be the position's
 _WORDS = re.compile(r"\w+(?:[-.'’&/]\w+)*|[^\w\s]")
 
