@@ -333,8 +333,9 @@ class TestCompletion:
         return CliRunner().invoke(cli.app, [], prog_name="bertlab", env=given).output.split()
 
     @pytest.fixture(autouse=True)
-    def one_word_a_shell(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_word_a_shell(self, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
         monkeypatch.delenv("BERTLAB_COMPLETION_SPLIT", raising=False)
+        monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))  # make demo leaves runs where the tests begin
 
     def test_groups_keys_and_words(self) -> None:
         assert self.bash("bertlab", "finetune", "task=mr") == ["task=mrpc"]
