@@ -194,7 +194,7 @@ def find_manifests(runs: Path, names: Sequence[str]) -> list[Manifest]:
 
 def _is_meant(called: Iterable[str], names: Sequence[str]) -> bool:
     """Whether one of the ``names``, which may be patterns, is what a table is ``called``."""
-    return any(fnmatchcase(one, name) for one in called for name in names)
+    return any(one == name or fnmatchcase(one, name) for one in called for name in names)
 
 
 def _called(manifest: Manifest) -> tuple[str, str, str]:

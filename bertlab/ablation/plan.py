@@ -7,7 +7,6 @@ starts from. So a whole, provisional table exists early.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from bertlab.ablation.fairness import BUDGETS
@@ -50,9 +49,7 @@ def plan(grids: Sequence[Grid], settings: Settings) -> Plan:
         cells={table.grid.name: _cells(table) for table in tables},
         naive_runs=runs.graph.naive_runs,
         naive_flops=runs.graph.naive_flops,
-        tables={
-            table.grid.name: TablePlan(replace(table.grid, columns=table.columns), words.scale.name, tuple(table.notes)) for table in tables
-        },
+        tables={table.grid.name: TablePlan(table.grid, words.scale.name, tuple(table.notes)) for table in tables},
     )
 
 

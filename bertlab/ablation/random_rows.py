@@ -14,7 +14,7 @@ from bertlab.validation import is_masked
 
 def add_random_rows(table: TableDraft) -> None:
     """Every trained row that the file names none for gets one: its counterpart among the file's, else one with its way of attending."""
-    if not table.grid.add_random or all(column.held_out is not None for column in table.columns.values()):
+    if not table.grid.add_random or all(column.held_out is not None for column in table.grid.columns.values()):
         return
     shown = dict(table.grid.rows)
     mapping = {name: other for name, other in table.grid.random.items() if {name, other} <= table.rows.keys()}  # at this scale

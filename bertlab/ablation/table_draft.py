@@ -31,9 +31,8 @@ class FinetuningDraft:
 class TableDraft:
     """A table; whoever adds random rows, fine-tunings or runs to it fills it in."""
 
-    grid: Grid
-    rows: dict[str, RowDraft]
-    columns: dict[str, Column]
+    grid: Grid  # with the rows to show and the columns that there are
+    rows: dict[str, RowDraft]  # those that are run
     seeds: list[tuple[int, int]]  # of every turn: those of pretraining and of fine-tuning
     notes: list[str]  # sentences for under the table
     base: PretrainConfig  # what all rows have in common
@@ -43,7 +42,9 @@ class TableDraft:
     def columns_of(self, name: str) -> list[Column]:
         """Those that a row has a cell in. What a row names by the file's columns means the probes that stand in for them."""
         row, config = self.rows[name].row, self.rows[name].config
-        columns = [column for column in self.columns.values() if column.held_out != "nsp_accuracy" or config.objective.kind == "mlm_nsp"]
+        columns = [
+            column for column in self.grid.columns.values() if column.held_out != "nsp_accuracy" or config.objective.kind == "mlm_nsp"
+        ]
         if row.random:
             columns = [column for column in columns if column.held_out is None]
         if not row.columns:

@@ -32,7 +32,7 @@ def add_finetunings(table: TableDraft, words: RunWords) -> None:
         with located(where):  # before anything is trained for hours
             FINETUNE.validate(config)
             _check_fits(config, architectures[name])
-            _check_split(table.columns[column].split, config)
+            _check_split(table.grid.columns[column].split, config)
         table.finetunings[name, column] = FinetuningDraft(config, words.of_finetuning_node(said))
     _add_notes(table)
 

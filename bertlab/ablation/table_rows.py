@@ -30,7 +30,7 @@ def drafted(grid: Grid, words: RunWords) -> TableDraft:
     measured = measures_of(grid, words.settings.tasks, words.task, lambda column: words.task_in_folder(grid, column, base))
     seeds = _seeds(grid.seeds, words.settings.seeds, words.scale)
     notes = [*_notes(grid, drafts, base, seeds, words.settings.budget), *measured.notes]
-    table = TableDraft(replace(grid, columns=measured.columns), drafts, measured.columns, seeds, notes, base)
+    table = TableDraft(replace(grid, columns=measured.columns), drafts, seeds, notes, base)
     _check_held_out(table, words.scale)
     return table
 
@@ -130,7 +130,7 @@ def _notes(grid: Grid, rows: Mapping[str, RowDraft], base: PretrainConfig, seeds
 def _check_held_out(table: TableDraft, scale: GridScale) -> None:
     """Refuse columns of pre-trainings' own figures that none has, or that some will not be evaluated for."""
     of_rows = {name: table.columns_of(name) for name in table.rows}
-    for column in table.columns.values():
+    for column in table.grid.columns.values():
         if column.held_out is None:
             continue
         where = f"{table.grid.path}: columns.{column.name}"

@@ -311,8 +311,8 @@ def test_what_it_would_take_is_said_once_of_all_differences_that_it_holds_for(tm
     unresolved = [cell for cell in found.cells if cell.difference and cell.difference.p_holm and cell.difference.verdict == "unresolved"]
     hopeless = [cell for cell in unresolved if cell.difference and cell.difference.examples_suffice is False]
     told = note(found, "Verdicts")
-    assert told.count("too few evaluation examples") == (1 if hopeless else 0)
     assert len(hopeless) > 1
+    assert told.count("too few evaluation examples") == 1
     for cell in unresolved:
         assert f"{found.row(cell.row).label} on {found.column(cell.column).label} (" in told
 
