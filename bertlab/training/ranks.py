@@ -10,7 +10,12 @@ import torch
 from torch import Tensor, distributed
 
 # How gloo, which raises no error of its own kind, says that another process is gone or does not answer.
-_GONE = re.compile(r"gloo|Connection closed by peer|Connection reset by peer|Broken pipe|Timed out waiting|Socket Timeout", re.IGNORECASE)
+# The first operation whose time is up names its place in gloo; every other one under way only says that the pair was closed.
+_GONE = re.compile(
+    r"gloo|Connection closed by peer|Connection reset by peer|Broken pipe|Timed out waiting|Socket Timeout"
+    r"|Application timeout caused pair closure",
+    re.IGNORECASE,
+)
 
 
 def others_are_gone(error: BaseException) -> bool:

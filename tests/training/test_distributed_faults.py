@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
+from datetime import timedelta
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 
 import pytest
+import torch
 from processes import free_port, start_ranks, train
 from small_runs import MakeConfig
+from torch import distributed
 
 from bertlab.config import PretrainConfig
+from bertlab.training.ranks import others_are_gone
 
 NO_DROPOUT = {"model.dropout": 0.0, "model.attention_dropout": 0.0}
 LONG = {**NO_DROPOUT, "trainer.devices": 2, "budget.steps": 100_000, "checkpointing.every": 5}
@@ -69,6 +74,31 @@ def test_a_process_that_never_comes_is_given_up(make_config: MakeConfig, tmp_pat
     (first,) = start_ranks(config, tmp_path, world=2, port=free_port(), only=[0])
     assert ended(first) == 1
     assert "waited in vain for another one after step 0" in (tmp_path / "rank0").read_text()
+
+
+def test_each_operation_that_waits_for_a_silent_process_tells_that_it_is_gone() -> None:
+    store, groups = distributed.HashStore(), {}  # two processes' groups, met in one process; the second one stays silent
+
+    def join(rank: int) -> None:
+        groups[rank] = distributed.ProcessGroupGloo(store, rank, 2, timedelta(seconds=1))
+
+    threads = [threading.Thread(target=join, args=(rank,)) for rank in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    texts = set()
+    for waiting in [groups[0].allreduce([torch.ones(3)]) for _ in range(3)]:
+        with pytest.raises(RuntimeError) as told:
+            waiting.wait()
+        assert others_are_gone(told.value), told.value
+        texts.add(str(told.value))
+    assert len(texts) > 1  # only the first one tells of the time; the others end with it
+
+
+@pytest.mark.parametrize("text", ["CUDA error: out of memory", "mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", "a closed file"])
+def test_an_error_of_this_process_is_not_laid_on_another_one(text: str) -> None:
+    assert not others_are_gone(RuntimeError(text))
 
 
 @pytest.mark.slow

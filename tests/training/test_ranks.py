@@ -6,12 +6,11 @@ import json
 import math
 import os
 import signal
-import socket
 import time
 from pathlib import Path
 
 import pytest
-from processes import start_ranks, train
+from processes import free_port, start_ranks, train
 from small_runs import MakeConfig
 
 from bertlab.config import PretrainConfig
@@ -32,12 +31,6 @@ def assert_same(ours: list[dict[str, float]], theirs: list[dict[str, float]]) ->
         for key, value in our.items():
             same = value == their[key] if isinstance(value, str) else math.isclose(value, their[key], rel_tol=2e-5)
             assert same, (our["step"], key, value, their[key])
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_micro_batches_give_the_gradient_of_the_whole_batch(make_config: MakeConfig, tmp_path: Path) -> None:
