@@ -1,7 +1,8 @@
 """What a run will cost, as far as its configuration tells: tokens, and FLOPs by the closed form of ``bertlab.models.size``.
 
 Of a pretraining both are exact but for padding that is never fed. Of a fine-tuning they are an estimate: the examples are not read for
-it, so their number, where nothing bounds it, is taken from the size of the training file, and their length from what is usual.
+it, so their number, where nothing bounds it, is taken from the size of the training file, and their length from what is usual. Every
+state of the encoder counts as if the head read it.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def finetuning_cost(config: FinetuneConfig, architecture: Architecture) -> Cost:
     train, evaluated = _examples(config)
     tokens = train * tuning.epochs * length
     evaluations = tuning.epochs / (tuning.evaluate_every or 1.0) + len(task.evaluate)
-    encoder = flops_per_token(architecture, max(1, round(min(length, task.max_length))), 0.0)
+    encoder = flops_per_token(architecture, max(1, round(min(length, task.max_length))), 0.0, read_share=1.0)
     on_top = _flops_on_top(config, architecture)
     seen = tokens + _FORWARD * evaluated * length * evaluations
     if config.features.kind != "none":  # the encoder is run once, and forward only

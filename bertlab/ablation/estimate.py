@@ -153,7 +153,7 @@ def _flops(result: Mapping[str, Any], kind: str) -> float:
     identity = result["identity"]
     architecture = Architecture.from_dict(identity["architecture"])
     if kind == FINETUNING:
-        return flops_per_token(architecture, _TYPICAL_LENGTH, 0.0) * float(result["tokens"])
+        return flops_per_token(architecture, _TYPICAL_LENGTH, 0.0, read_share=1.0) * float(result["tokens"])
     predicted = 1.0 if identity["masking"] is None else float(identity["masking"]["rate"])
     if identity["budget"]["steps"] is None:
         return 0.0

@@ -96,7 +96,7 @@ class Model:
         if not all(pair):
             raise UserError(f"The {'second' if pair[0] else 'first'} text is empty: give two texts.")
         batch = self._batch([pair])
-        logits = self.bert.next_sentence_logits(self._hidden(batch), batch)
+        logits = self.bert.next_sentence_logits(self._hidden(batch), batch.offsets)
         return float(logits.softmax(-1)[0, 0])
 
     def generate(

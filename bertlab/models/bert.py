@@ -33,10 +33,18 @@ class Bert(nn.Module):
         self.next_sentence_head = nn.Linear(architecture.hidden, 2) if architecture.next_sentence else None
         self.apply(partial(initialise, deviation=architecture.initializer_range))
 
-    def forward(self, batch: Batch, with_words: bool = False) -> Tensor | tuple[Tensor, Tensor]:
-        """Hidden states (T, H), one a token; and, if asked for, the word table (V, H) for ``language_loss``."""
+    def forward(self, batch: Batch, rows: Tensor | None = None, with_words: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+        """Hidden states (T, H), one a token; and, if asked for, the word table (V, H) for ``language_loss``.
+
+        Of ``rows`` (R,), tokens of the batch, only their states (R, H): the same ones, for which a transformer has less to compute.
+        """
         embedded, words = self.embeddings(batch)
-        hidden = self.backbone(embedded, batch)
+        if rows is None:
+            hidden = self.backbone(embedded, batch)
+        elif isinstance(self.backbone, Transformer):
+            hidden = self.backbone(embedded, batch, rows)
+        else:
+            hidden = self.backbone(embedded, batch).index_select(0, rows)
         return (hidden, words) if with_words else hidden
 
     def states(self, batch: Batch) -> list[Tensor]:
@@ -54,28 +62,28 @@ class Bert(nn.Module):
             if isinstance(module, Transformer | Stack):
                 module.recompute = True
 
-    def pool(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """The state that stands for each sequence (B, H), see ``Architecture.pooling``; through the pooler where there is one."""
-        states = pool(hidden, batch.offsets, self.architecture.pooling, directions=1)
+    def pool(self, hidden: Tensor, offsets: Tensor) -> Tensor:
+        """The state that stands for each sequence (B, H), see ``Architecture.pooling``; through the pooler where there is one.
+
+        ``offsets`` (B + 1,): where the sequences begin among the ``hidden`` states, of all tokens or of those that ``tokens_read`` names.
+        """
+        states = pool(hidden, offsets, self.architecture.pooling, directions=1)
         return states if self.pooler is None else self.pooler(states)
 
-    def next_sentence_logits(self, hidden: Tensor, batch: Batch) -> Tensor:
-        """(B, 2): entry 0 speaks for "B follows A", as in BERT."""
+    def next_sentence_logits(self, hidden: Tensor, offsets: Tensor) -> Tensor:
+        """(B, 2): entry 0 speaks for "B follows A", as in BERT. The arguments are those of ``pool``."""
         if self.next_sentence_head is None:
             raise ValueError("this model was built without a next-sentence head")
-        return self.next_sentence_head(self.pool(hidden, batch))
+        return self.next_sentence_head(self.pool(hidden, offsets))
 
     def language_logits(self, states: Tensor) -> Tensor:
         """States (P, W) → logits over the vocabulary (P, V); W is ``Architecture.language_width``."""
         return self.language_head(states, self.embeddings.words.weight)
 
-    def language_loss(
-        self, hidden: Tensor, predicted: Tensor, targets: Tensor, denominator: float, words: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """The cross-entropy at positions ``predicted`` (P,) of ``hidden`` (T, W), summed and divided by ``denominator``.
+    def language_loss(self, states: Tensor, targets: Tensor, denominator: float, words: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The cross-entropy of predicting ``targets`` (P,) from ``states`` (P, W), summed and divided by ``denominator``.
 
         Also the number of positions whose target is the highest, as a tensor without gradient. ``words`` is the word table that came
-        with ``hidden``: the result is the same without it, the gradient takes longer.
+        with the states: the result is the same without it, the gradient takes longer.
         """
-        states = hidden.index_select(0, predicted)
         return self.language_head.loss(states, self.embeddings.words.weight if words is None else words, targets, denominator)

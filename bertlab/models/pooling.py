@@ -33,3 +33,14 @@ def pool(states: Tensor, offsets: Tensor, pooling: str, directions: int) -> Tens
     rows = RaggedRows.of(offsets, len(states))
     parts = {"mean": [rows.mean], "max": [rows.max], "mean_max": [rows.mean, rows.max]}[pooling]
     return torch.cat([part(states) for part in parts], -1)
+
+
+def tokens_read(offsets: Tensor, pooling: str) -> tuple[Tensor, Tensor]:
+    """The tokens whose states ``pool`` reads, sequence after sequence, and the offsets of the sequences among those alone.
+
+    Of pooling by first, last or ends: by these offsets ``pool`` makes of their states what it makes of all.
+    """
+    first, last = offsets[:-1], offsets[1:] - 1
+    tokens = {"first": first, "last": last, "ends": torch.stack((first, last), 1).flatten()}[pooling]
+    each = 2 if pooling == "ends" else 1
+    return tokens, torch.arange(0, len(tokens) + 1, each, device=offsets.device)

@@ -96,19 +96,22 @@ def _lstms(a: Architecture) -> list[_Lstm]:
     return layers * (stacks * _ways_of_a_layer(a))
 
 
-def flops_per_token(architecture: Architecture, length: int, predicted_share: float) -> float:
+def flops_per_token(architecture: Architecture, length: int, predicted_share: float, read_share: float | None = None) -> float:
     """Training FLOPs a token in sequences of ``length``, of which ``predicted_share`` (0 to 1) are predicted.
 
     A product with a matrix of n weights takes 2n FLOPs forward and twice that backward: 6n. Attention's two products with the L
     tokens that a position sees take 4LH forward, so 12LH in a layer; a causal position sees (L + 1) / 2 of them on average. The
     language head counts at predicted positions only, and twice for a pair of language models; pooler and next-sentence head count
     once a sequence. Lookups, norms, activations and the optimizer are left out.
+
+    ``read_share`` is how many of the highest layer's states are read, by default those of predicted positions and, with next-sentence
+    prediction, one a sequence. Of the other tokens a transformer's highest layer needs keys and values only, unless batch normalisation
+    takes its statistics of all. That a causal model, or a GPU, computes its queries and attention for all tokens does not count.
     """
     a = architecture
-    weights = float(_weights_used_by_every_token(a))
-    if a.backbone == "transformer":
-        seen = length if a.attention == "bidirectional" else (length + 1) / 2
-        weights += a.layers * 2 * seen * a.hidden
+    if read_share is None:
+        read_share = min(1.0, predicted_share + (1 / length if a.next_sentence else 0.0))
+    weights = _transformer_weights(a, length, read_share) if a.backbone == "transformer" else float(_lstm_weights(a))
     heads = 2 if a.backbone == "bilstm" and a.directions == "pair" else 1
     weights += heads * predicted_share * (a.language_width * a.hidden + a.hidden * a.vocab_size)
     if a.next_sentence:
@@ -116,12 +119,18 @@ def flops_per_token(architecture: Architecture, length: int, predicted_share: fl
     return 6 * weights
 
 
-def _weights_used_by_every_token(a: Architecture) -> int:
-    if a.backbone == "transformer":
-        return a.layers * (4 * a.hidden * a.hidden + 2 * a.hidden * a.intermediate)
-    if a.backbone == "bilstm":
-        return sum(4 * each.width * (each.inputs + each.width) for each in _lstms(a))
-    return 0
+def _transformer_weights(a: Architecture, length: int, read_share: float) -> float:
+    """Weights that a token meets on average, and numbers of other tokens that attention multiplies as a matrix of weights."""
+    keys_values = 2 * a.hidden * a.hidden
+    queries_and_output, feed_forward = 2 * a.hidden * a.hidden, 2 * a.hidden * a.intermediate
+    seen = length if a.attention == "bidirectional" else (length + 1) / 2
+    layers_made = a.layers if a.norm == "batch" else a.layers - 1 + read_share
+    return a.layers * keys_values + layers_made * (queries_and_output + feed_forward + 2 * seen * a.hidden)
+
+
+def _lstm_weights(a: Architecture) -> int:
+    """Weights that a token meets; a bag of words has none."""
+    return sum(4 * each.width * (each.inputs + each.width) for each in _lstms(a)) if a.backbone == "bilstm" else 0
 
 
 def memory_estimate(
@@ -141,8 +150,9 @@ def memory_estimate(
     2 (bf16). Flash attention on a GPU keeps no attention weights (``attention_weights_kept=False``). With ``recomputed`` activations a
     layer keeps its input, and one at a time all that is inside. Where weights are ``parted_among`` devices each holds its rows; whole are
     the embeddings and heads, with their gradients, and two layers, one at work and one on its way, with the gradients of one; the copies
-    in bf16 are those of all layers, or with ``recomputed`` activations of these. The logits are never held all at once and are left out; so
-    is what libraries need for themselves.
+    in bf16 are those of all layers, or with ``recomputed`` activations of these. The highest layer is counted like the others, though it
+    keeps less of tokens whose state nobody reads. The logits are never held all at once and are left out; so is what libraries need for
+    themselves.
     """
     parameters, bf16 = parameter_table(architecture).total, precision == "bf16"
     summed, multiplied = _numbers_kept_of_a_token(architecture, length, attention_weights_kept, recomputed)

@@ -20,6 +20,13 @@ def layers_of(architecture: Architecture) -> int:
     return 1 if architecture.backbone == "cbow" else architecture.layers
 
 
+def reads_one_state(kind: str, head: HeadConfig, architecture: Architecture) -> bool:
+    """Whether a head on weights that are trained reads one state of each sequence and no other."""
+    pooling = architecture.pooling if head.pooling == "auto" else head.pooling
+    plain = head.layers == 1 and head.convolution is None and not head.bilstm
+    return kind in OF_A_SEQUENCE and plain and pooling in ("first", "last")
+
+
 def check_head(kind: str, head: HeadConfig, features: FeaturesConfig, architecture: Architecture | None = None) -> None:
     """Refuse a head that a task of ``kind`` can't have, or that the model (where it is known) can't feed. Raises ``UserError``."""
     for what, value, known in (("kind of task", kind, KINDS), ("pooling", head.pooling, POOLINGS), ("features", features.kind, FEATURES)):

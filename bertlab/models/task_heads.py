@@ -21,7 +21,7 @@ from bertlab.models.crf import LinearChainCRF
 from bertlab.models.dropout import drop
 from bertlab.models.features import is_weighted, layers_read
 from bertlab.models.initialisation import initialise
-from bertlab.models.pooling import pool, pooled_width
+from bertlab.models.pooling import pool, pooled_width, tokens_read
 from bertlab.models.precision import at_least_fp32
 from bertlab.models.ragged_rows import RaggedRows
 from bertlab.models.task_checks import OF_A_SEQUENCE
@@ -152,10 +152,23 @@ class TaskHead(nn.Module):
             states = self.reader(states, rows)
         if self.kind in OF_A_SEQUENCE:
             states = pool(states, rows.offsets, self.pooling, self.directions)
-            pooler = pretrained_pooler if self.takes_pretrained_pooler else self.pooler
-            states = states if pooler is None else pooler(states)
         elif words is not None:
             states = states.index_select(0, words)
+        return self.logits(states, pretrained_pooler)
+
+    def tokens_read(self, rows: Batch, words: Tensor | None) -> Tensor | None:
+        """The tokens whose states alone, one for each sequence or word, make ``logits``; None where the head reads others too."""
+        if self.mix is not None or self.convolution is not None or self.reader is not None:
+            return None
+        if self.kind not in OF_A_SEQUENCE:
+            return words
+        return tokens_read(rows.offsets, self.pooling)[0] if self.pooling in ("first", "last") else None
+
+    def logits(self, states: Tensor, pretrained_pooler: nn.Module | None) -> Tensor:
+        """Logits, in at least fp32, of the states (N, W) of sequences, of words to be tagged or of a span's tokens."""
+        if self.kind in OF_A_SEQUENCE:
+            pooler = pretrained_pooler if self.takes_pretrained_pooler else self.pooler
+            states = states if pooler is None else pooler(states)
         if self.kind != "span":
             states = drop(states, self.dropout, self.training)
         states = at_least_fp32(states)  # logits of few bits tie, which the order of numbers and of spans would decide by chance

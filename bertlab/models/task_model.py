@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bertlab.arrays import Int64s
+from bertlab.data.batches import Batch
 from bertlab.data.task_batch import TaskBatch
 from bertlab.finetune_config import FeaturesConfig, HeadConfig
 from bertlab.models import task_losses
@@ -119,15 +120,20 @@ class TaskModel(nn.Module):
         """The logits, see ``Outputs``."""
         words = batch.word_tokens if self.kind == "tagging" else None
         if not self.is_frozen:
-            return self.head(self._states(batch), batch.inputs, words, self.bert.pooler)
+            return self._trained(batch.inputs, words)
         states = self.frozen_states(batch) if batch.features is None else batch.features
         rows = batch.inputs if words is None else task_losses.sentences_of(batch)
         return self.head(states, rows, None, None)
 
-    def _states(self, batch: TaskBatch) -> Tensor:
-        if self.layers == 1:
-            return self.bert(batch.inputs)
-        return torch.cat(self.bert.states(batch.inputs)[-self.layers :], -1)
+    def _trained(self, batch: Batch, words: Tensor | None) -> Tensor:
+        """The logits where the ``Bert`` is trained with the head."""
+        if self.layers > 1:
+            states = torch.cat(self.bert.states(batch)[-self.layers :], -1)
+            return self.head(states, batch, words, self.bert.pooler)
+        read = self.head.tokens_read(batch, words)
+        if read is None:
+            return self.head(self.bert(batch), batch, words, self.bert.pooler)
+        return self.head.logits(self.bert(batch, rows=read), self.bert.pooler)
 
     def frozen_states(self, batch: TaskBatch) -> Tensor:
         """The states (R, n, H) that features are made of: n layers of each token, or of each word if words are tagged."""

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from bertlab.data.batches import Batch
 from bertlab.models.architecture import Architecture
-from bertlab.models.attention import AttentionPlan, SelfAttention, plan_attention
+from bertlab.models.attention import SelfAttention
+from bertlab.models.attention_plans import AttentionPlan, plan_attention
 from bertlab.models.dropout import add_dropped
 from bertlab.models.heads import activate
 from bertlab.models.norms import make_norm
@@ -42,12 +43,13 @@ class Block(nn.Module):
         self.pre = architecture.placement == "pre"
         self.dropout = architecture.dropout
 
-    def forward(self, x: Tensor, plan: AttentionPlan) -> Tensor:
-        """(T, H) → (T, H)."""
+    def forward(self, x: Tensor, plan: AttentionPlan, rows: Tensor | None = None) -> Tensor:
+        """(T, H) → (T, H), or the states (R, H) of ``rows`` (R,) only: the other tokens are looked at, and nothing is made of them."""
+        own = x if rows is None else x.index_select(0, rows)
         if self.pre:
-            x = add_dropped(x, self.attention(self.attention_norm(x), plan), self.dropout, self.training)
+            x = add_dropped(own, self.attention(self.attention_norm(x), plan, rows), self.dropout, self.training)
             return add_dropped(x, self.feed_forward(self.feed_forward_norm(x)), self.dropout, self.training)
-        x = self.attention_norm(add_dropped(x, self.attention(x, plan), self.dropout, self.training))
+        x = self.attention_norm(add_dropped(own, self.attention(x, plan, rows), self.dropout, self.training))
         x = add_dropped(x, self.feed_forward(x), self.dropout, self.training)
         return self.feed_forward_norm(x)
 
@@ -62,12 +64,16 @@ class Transformer(nn.Module):
         self.architecture = architecture
         self.recompute = False  # whether the backward pass computes once more what blocks have computed
 
-    def forward(self, x: Tensor, batch: Batch) -> Tensor:
-        """(T, H) → (T, H)."""
+    def forward(self, x: Tensor, batch: Batch, rows: Tensor | None = None) -> Tensor:
+        """(T, H) → (T, H), or (R, H) of the tokens ``rows`` (R,): nobody reads what the highest block would make of any other token."""
         plan = plan_attention(batch, self.architecture)
-        for layer in self.layers:
+        *lower, highest = self.layers
+        for layer in lower:
             x = through(layer, self.recompute, x, plan)
-        return x if self.norm is None else self.norm(x)
+        made = None if self.architecture.norm == "batch" else rows  # whose statistics are those of all tokens
+        x = through(highest, self.recompute, x, plan, made)
+        x = x if self.norm is None else self.norm(x)
+        return x if rows is None or made is rows else x.index_select(0, rows)
 
     def states(self, x: Tensor, batch: Batch) -> list[Tensor]:
         """(T, H) → what each layer makes of it, the last after the final norm if there is one."""

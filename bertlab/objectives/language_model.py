@@ -12,10 +12,11 @@ from bertlab.objectives.outcome import Outcome
 
 def language_model_loss(model: Bert, batch: Batch, step: int) -> Outcome:
     """The mean cross-entropy of the words ``step`` tokens further on (1 or -1); of a pair of language models (ELMo) that of both, added."""
-    hidden, words = model(batch, with_words=True)
-    if model.architecture.language_width == model.architecture.hidden:
-        return language_outcome(model, hidden, words, batch)
     half = model.architecture.language_width
+    if half == model.architecture.hidden:
+        states, words = model(batch, rows=batch.predicted, with_words=True)
+        return language_outcome(model, states, words, batch)
+    hidden, words = model(batch, with_words=True)
     rightward, leftward = hidden[:, :half], hidden[:, half:]
     return _pair_outcome(model, (rightward, leftward) if step > 0 else (leftward, rightward), step, words, batch)
 

@@ -14,14 +14,14 @@ pair = False
 
 def loss(model: Bert, batch: Batch) -> Outcome:
     """The mean cross-entropy of the original words at the chosen positions."""
-    hidden, words = model(batch, with_words=True)
-    return language_outcome(model, hidden, words, batch)
+    states, words = model(batch, rows=batch.predicted, with_words=True)
+    return language_outcome(model, states, words, batch)
 
 
-def language_outcome(model: Bert, hidden: Tensor, words: Tensor, batch: Batch) -> Outcome:
-    """The loss of predicting ``batch.targets`` from the states (T, W) at ``batch.predicted``; ``words`` (V, H) came with them."""
+def language_outcome(model: Bert, states: Tensor, words: Tensor, batch: Batch) -> Outcome:
+    """The loss of predicting ``batch.targets`` from ``states`` (P, W), those of ``batch.predicted``; ``words`` (V, H) came with them."""
     denominator = max(1, batch.predicted_in_step)
-    mean, correct = model.language_loss(hidden, batch.predicted, batch.targets, denominator, words)
+    mean, correct = model.language_loss(states, batch.targets, denominator, words)
     return Outcome(mean, language_sums(mean, correct, denominator, batch))
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 
 from bertlab.data.batches import Batch
 from bertlab.models.bert import Bert
+from bertlab.models.pooling import tokens_read
 from bertlab.objectives import mlm
 from bertlab.objectives.outcome import Outcome
 
@@ -17,9 +19,11 @@ def loss(model: Bert, batch: Batch) -> Outcome:
     """The mean masked-word loss over predicted positions plus the mean next-sentence loss over sequences."""
     if batch.next_sentence is None:
         raise ValueError("the batch has no next-sentence labels: it was not made of pairs")
-    hidden, words = model(batch, with_words=True)
-    language = mlm.language_outcome(model, hidden, words, batch)
-    logits = model.next_sentence_logits(hidden, batch).float()  # (B, 2)
+    read, offsets = tokens_read(batch.offsets, model.architecture.pooling)
+    states, words = model(batch, rows=torch.cat((batch.predicted, read)), with_words=True)
+    predicted, standing = states.split((len(batch.predicted), len(read)))
+    language = mlm.language_outcome(model, predicted, words, batch)
+    logits = model.next_sentence_logits(standing, offsets).float()  # (B, 2)
     nsp_loss = F.cross_entropy(logits, batch.next_sentence, reduction="sum")
     correct = (logits.detach().argmax(1) == batch.next_sentence).sum()
     sums = language.sums | {

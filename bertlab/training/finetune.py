@@ -196,12 +196,19 @@ def _surroundings(
 ) -> FinetuneSurroundings:
     from bertlab.models.freezing import lowest_trained
     from bertlab.models.size import flops_per_token
+    from bertlab.models.task_checks import reads_one_state
     from bertlab.training.finetune_bookkeeping import FinetuneSurroundings
     from bertlab.training.wandb_mirror import make_mirror
 
     config, architecture = ingredients.config, ingredients.pretrained.architecture
     shown = {**asdict(config), "identity": hash8(ingredients.identity)}
     judging = config.task.evaluate[0]
+    read_once = reads_one_state(config.task.kind, config.head, architecture)
+
+    def flops(length: float) -> float:
+        tokens = max(1, round(length))
+        return flops_per_token(architecture, tokens, 0.0, read_share=1 / tokens if read_once else 1.0)
+
     whole = config.features.kind == "none" and lowest_trained(config.tuning, architecture.layers + 1, share=0.0) == 0
     return FinetuneSurroundings(
         run=run,
@@ -215,7 +222,7 @@ def _surroundings(
         split=judging,
         metric=config.task.metrics[0],
         figures=lambda model, ranks: _figures(ingredients, model, splits[judging], ranks),
-        flops_per_token=(lambda length: flops_per_token(architecture, max(1, round(length)), 0.0)) if whole else None,
+        flops_per_token=flops if whole else None,
     )
 
 

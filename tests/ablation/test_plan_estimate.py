@@ -166,12 +166,12 @@ class TestCosts:
         config = FinetuneConfig(task=task, tuning=TuningConfig(epochs=2.0, evaluate_every=0.5, eval_examples=30))
         architecture = Architecture(hidden=8, layers=4, heads=2, intermediate=16)
         examples = 2 * 100 + 30 * (4 + 2) / 3
-        encoder = examples * 50 * flops_per_token(architecture, 50, 0.0)
+        encoder = examples * 50 * flops_per_token(architecture, 50, 0.0, read_share=1.0)
         assert finetuning_cost(config, architecture).flops == pytest.approx(encoder)
         on_top = replace(config, head=HeadConfig(bilstm=True, bilstm_hidden=5, bilstm_layers=2))
         assert finetuning_cost(on_top, architecture).flops == pytest.approx(encoder + examples * 50 * lstm_flops(8, 5, 2))
         frozen = replace(config, features=FeaturesConfig(kind="concat_last_4", hidden=10, layers=2))
-        forward = (100 + 30) / 3 * 50 * flops_per_token(architecture, 50, 0.0)
+        forward = (100 + 30) / 3 * 50 * flops_per_token(architecture, 50, 0.0, read_share=1.0)
         assert finetuning_cost(frozen, architecture).flops == pytest.approx(forward + examples * 50 * lstm_flops(4 * 8, 5, 2))
 
     @pytest.mark.parametrize(("length", "stride"), [(384, 128), (128, 64), (128, 112), (64, 16)])

@@ -212,7 +212,7 @@ class TestStates:
             model = bertlab.load(make_run(name=name, next_sentence=False, **changes))
             batch = model._batch([(model._ids("he sat"), []), (model._ids("paris is of france"), [])])
             with torch.no_grad():
-                expected = model.bert.pool(model.bert(batch), batch)
+                expected = model.bert.pool(model.bert(batch), batch.offsets)
             torch.testing.assert_close(model.embed(["he sat", "paris is of france"], pooling="sequence"), expected, atol=1e-6, rtol=1e-6)
 
     def test_what_is_not_there(self, model: Model) -> None:

@@ -94,9 +94,9 @@ def assert_same(ours: Pretrained, theirs: Any, lengths: list[int] | None = None)
         torch.testing.assert_close(ours.bert.language_logits(hidden), logits[real], **TOLERANCE)
     if isinstance(theirs, BertForPreTraining | BertForNextSentencePrediction):
         logits = expected.seq_relationship_logits if isinstance(theirs, BertForPreTraining) else expected.logits
-        torch.testing.assert_close(ours.bert.next_sentence_logits(hidden, batch), logits, **TOLERANCE)
+        torch.testing.assert_close(ours.bert.next_sentence_logits(hidden, batch.offsets), logits, **TOLERANCE)
     if isinstance(theirs, BertModel) and theirs.pooler is not None:
-        torch.testing.assert_close(ours.bert.pool(hidden, batch), expected.pooler_output, **TOLERANCE)
+        torch.testing.assert_close(ours.bert.pool(hidden, batch.offsets), expected.pooler_output, **TOLERANCE)
 
 
 class TestReading:

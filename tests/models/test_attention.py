@@ -9,8 +9,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from toys import LENGTHS, toy_batch
 
-from bertlab.models import attention
-from bertlab.models.attention import JaggedPlan, attend, plan_padded
+from bertlab.models import attention, attention_on_cpu
+from bertlab.models.attention import attend
+from bertlab.models.attention_on_cpu import attend_from
+from bertlab.models.attention_plans import JaggedPlan, plan_padded
 from bertlab.models.dropout import seed_dropout
 
 torch.set_num_threads(1)
@@ -18,10 +20,10 @@ HEADS, SIZE = 3, 4
 DIRECTIONS = ("bidirectional", "causal", "anticausal")
 
 
-@pytest.fixture(params=[attention.SHORT_COSTS, 0], ids=["short ones masked at once", "short ones one by one"])
+@pytest.fixture(params=[attention_on_cpu.SHORT_COSTS, 0], ids=["short ones masked at once", "short ones one by one"])
 def _hiding(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both ways of hiding the slots that no token fills."""
-    monkeypatch.setattr(attention, "SHORT_COSTS", request.param)
+    monkeypatch.setattr(attention_on_cpu, "SHORT_COSTS", request.param)
 
 
 def by_loops(projected: Tensor, lengths: list[int], direction: str, kept: list[Tensor] | None = None) -> Tensor:
@@ -72,8 +74,8 @@ def test_with_dropout_it_is_the_formula_with_the_same_weights_dropped(
 ) -> None:
     batch, widest = toy_batch(lengths), max(lengths)
     dropped = []
-    draw = attention.dropped_elements
-    monkeypatch.setattr(attention, "dropped_elements", lambda count, rate: dropped.append(draw(count, rate)) or dropped[-1])
+    draw = attention_on_cpu.dropped_elements
+    monkeypatch.setattr(attention_on_cpu, "dropped_elements", lambda count, rate: dropped.append(draw(count, rate)) or dropped[-1])
     seed_dropout(1, 0, 0, 0)
     projected = projection(lengths)
     found = attend(projected, plan_padded(batch, HEADS, direction), 0.3)
@@ -89,6 +91,58 @@ def test_with_dropout_it_is_the_formula_with_the_same_weights_dropped(
     weights = torch.randn_like(expected)
     gradients = [torch.autograd.grad((y * weights).sum(), projected)[0] for y in (found, expected)]
     torch.testing.assert_close(*gradients)
+
+
+def parts_of(projected: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The queries of ``rows``, and the keys and values of all."""
+    return projected[rows, : HEADS * SIZE], projected[:, HEADS * SIZE :]
+
+
+ROWS = [[13, 0, 12, 2, 1], [9], list(range(14)), [], [12, 11, 10, 6, 4, 3]]  # of sequences of 3, 9, 1 and 1 tokens
+
+
+@pytest.mark.usefixtures("_hiding")
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+@pytest.mark.parametrize("rows", ROWS, ids=len)
+def test_some_tokens_see_what_they_see_among_all(rows: list[int], dropout: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths, of_sequence = [3, 9, 1, 1], [0] * 3 + [1] * 9 + [2, 3]
+    projected, asked = projection(lengths), torch.tensor(rows, dtype=torch.int64)
+    dropped = []
+    draw = attention_on_cpu.dropped_elements
+    monkeypatch.setattr(attention_on_cpu, "dropped_elements", lambda count, rate: dropped.append(draw(count, rate)) or dropped[-1])
+    seed_dropout(1, 0, 0, 0)
+    found = attend_from(asked, *parts_of(projected, asked), plan_padded(toy_batch(lengths), HEADS, "bidirectional"), dropout)
+    # The same weights dropped: those of the k-th of a sequence's rows lie in the k-th row of its matrix.
+    most = max(sum(of_sequence[row] == one for row in rows) for one in range(4))
+    mask = torch.ones(len(lengths) * HEADS * most * 9, dtype=torch.float64).index_fill(0, dropped[0], 0).view(len(lengths), HEADS, most, 9)
+    kept = [torch.zeros(length, length, dtype=torch.float64) for length in lengths for _ in range(HEADS)]
+    starts, met = [0, 3, 12, 13], [0, 0, 0, 0]
+    for row in rows:
+        sequence = of_sequence[row]
+        for head in range(HEADS):
+            weights = mask[sequence, head, met[sequence], : lengths[sequence]] / (1 - dropout)
+            kept[sequence * HEADS + head][row - starts[sequence]] = weights
+        met[sequence] += 1
+    expected = by_loops(projected, lengths, "bidirectional", kept)[asked]
+    torch.testing.assert_close(found, expected)
+    weighing = torch.randn_like(expected)
+    torch.testing.assert_close(*(torch.autograd.grad((y * weighing).sum(), projected)[0] for y in (found, expected)))
+
+
+def test_of_tokens_that_do_not_see_all_of_their_sequence_none_is_left_out() -> None:
+    projected, rows = projection([4]), torch.tensor([1])
+    with pytest.raises(ValueError, match="causal"):
+        attend_from(rows, *parts_of(projected, rows), plan_padded(toy_batch([4]), HEADS, "causal"), 0.0)
+
+
+def test_gradcheck_of_some_tokens_with_dropout() -> None:
+    plan, rows = plan_padded(toy_batch([3, 5, 1]), HEADS, "bidirectional"), torch.tensor([8, 3, 1, 4])
+
+    def seeded(projected: Tensor) -> Tensor:
+        seed_dropout(2, 0, 0, 0)
+        return attend_from(rows, *parts_of(projected, rows), plan, 0.2)
+
+    assert torch.autograd.gradcheck(seeded, projection([3, 5, 1]))
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)

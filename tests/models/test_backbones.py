@@ -102,7 +102,7 @@ def test_a_pre_norm_stream_is_normalised_at_the_end_only(placement: str) -> None
     for parameter in (layer.attention.output.weight, layer.feed_forward.outer.weight):  # both branches silent
         nn.init.zeros_(parameter)
     x = torch.randn(sum(LENGTHS), 16) * 5
-    from bertlab.models.attention import plan_attention
+    from bertlab.models.attention_plans import plan_attention
 
     with torch.no_grad():
         through = layer(x, plan_attention(toy_batch(LENGTHS), model.architecture))

@@ -11,7 +11,7 @@ from toys import LENGTHS, TINY, toy_batch, toy_model
 
 from bertlab.config import PretrainConfig
 from bertlab.errors import UserError
-from bertlab.models import attention, dropout
+from bertlab.models import attention_on_cpu, dropout
 from bertlab.models.architecture import Architecture, resolved_directions
 from bertlab.models.bert import Bert
 from bertlab.models.dropout import dropped_elements, seed_dropout
@@ -65,7 +65,7 @@ def test_the_state_that_saw_the_whole_sequence_stands_for_it(backbone: str, dire
     firsts = torch.stack([sequence[0] for sequence in hidden.split(LENGTHS)])
     lasts = torch.stack([sequence[-1] for sequence in hidden.split(LENGTHS)])
     expected = {"first": firsts, "last": lasts, "halves": torch.cat((lasts[:, :8], firsts[:, 8:]), 1)}[ends]
-    assert torch.equal(model.pool(hidden, batch), expected)
+    assert torch.equal(model.pool(hidden, batch.offsets), expected)
 
 
 def test_the_pooler_is_dense_and_tanh() -> None:
@@ -73,7 +73,9 @@ def test_the_pooler_is_dense_and_tanh() -> None:
     hidden = torch.randn(sum(LENGTHS), 16)
     firsts = hidden[batch.offsets[:-1]]
     assert model.pooler is not None
-    torch.testing.assert_close(model.pool(hidden, batch), torch.tanh(F.linear(firsts, model.pooler.dense.weight, model.pooler.dense.bias)))
+    torch.testing.assert_close(
+        model.pool(hidden, batch.offsets), torch.tanh(F.linear(firsts, model.pooler.dense.weight, model.pooler.dense.bias))
+    )
 
 
 def test_a_zeroed_position_loses_its_word_and_nothing_else() -> None:
@@ -138,7 +140,7 @@ def test_embeddings_attention_weights_and_branches_are_dropped_at_their_rates(
         drawn.append((count, rate))
         return dropped_elements(count, rate)
 
-    for module in (dropout, attention):
+    for module in (dropout, attention_on_cpu):
         monkeypatch.setattr(module, "dropped_elements", noting)
     model = toy_model(dropout=0.2, attention_dropout=0.35, next_sentence=False, **changes)
     model.train()(toy_batch(LENGTHS))
@@ -147,13 +149,73 @@ def test_embeddings_attention_weights_and_branches_are_dropped_at_their_rates(
     assert not any(rate for _, rate in drawn[1 + len(in_layers) :])
 
 
+def test_of_a_few_tokens_the_highest_layer_drops_and_makes_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    for module in (dropout, attention_on_cpu):
+        monkeypatch.setattr(module, "dropped_elements", lambda count, rate: drawn.append(count) or dropped_elements(count, rate))
+    model = toy_model(dropout=0.2, attention_dropout=0.35, next_sentence=False).train()
+    model(toy_batch(LENGTHS), rows=torch.tensor([40, 0, 8, 35, 36]))  # at most 3 of one sequence
+    states, weights = STATES[0], WEIGHTS[0]
+    assert drawn == [states, weights, states, states, weights * 3 // max(LENGTHS), 5 * 16, 5 * 16]
+
+
+SHAPES = [
+    {},
+    {"placement": "pre"},
+    {"attention": "causal", "next_sentence": False},
+    {"attention": "anticausal", "next_sentence": False, "placement": "pre"},
+    {"norm": "batch"},
+    {"norm": "batch", "placement": "pre"},
+    {"backbone": "bilstm"},
+    {"backbone": "cbow"},
+    {"layers": 1},
+]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_states_of_some_tokens_are_those_among_all(shape: dict[str, Any], training: bool) -> None:
+    model, batch = toy_model(dtype=torch.float64, **shape).train(training), toy_batch(LENGTHS)
+    rows = torch.cat((batch.predicted, batch.offsets[:-1])).flip(0)  # in no order; some twice
+    found, expected = model(batch, rows=rows), model(batch)[rows]
+    torch.testing.assert_close(found, expected)
+    weighing = torch.randn_like(expected)
+    parameters = [each for name, each in model.named_parameters() if name.startswith(("embeddings", "backbone"))]
+    gradients = [torch.autograd.grad((y * weighing).sum(), parameters) for y in (found, expected)]
+    torch.testing.assert_close(*gradients)
+    with torch.no_grad():
+        torch.testing.assert_close(model(batch, rows=rows), expected.detach())
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_of_all_tokens_in_their_order_the_noise_is_the_same_too(shape: dict[str, Any]) -> None:
+    model, batch = toy_model(dtype=torch.float64, dropout=0.2, attention_dropout=0.3, **shape).train(), toy_batch(LENGTHS)
+    states = []
+    for rows in (torch.arange(sum(LENGTHS)), None):
+        seed_dropout(1, 2, 0)
+        states.append(model(batch, rows=rows))
+    torch.testing.assert_close(*states)
+    weighing = torch.randn_like(states[0])
+    parameters = [each for name, each in model.named_parameters() if name.startswith(("embeddings", "backbone"))]
+    torch.testing.assert_close(*[torch.autograd.grad((y * weighing).sum(), parameters) for y in states])
+
+
+def test_of_no_token_there_is_no_state() -> None:
+    model, batch = toy_model(dropout=0.2, attention_dropout=0.3).train(), toy_batch(LENGTHS)
+    states = model(batch, rows=batch.predicted[:0])
+    assert states.shape == (0, 16)
+    states.sum().backward()
+    assert model.embeddings.words.weight.grad is not None
+    assert not model.embeddings.words.weight.grad.any()
+
+
 @pytest.mark.parametrize("backbone", ["transformer", "bilstm", "cbow"])
 def test_bfloat16_stays_near_fp32(backbone: str) -> None:
     model, batch = toy_model(backbone=backbone).train(), toy_batch(LENGTHS)
-    exact, _ = model.language_loss(model(batch), batch.predicted, batch.targets, 10.0)
+    exact, _ = model.language_loss(model(batch, rows=batch.predicted), batch.targets, 10.0)
     wanted = torch.autograd.grad(exact, model.embeddings.words.weight)[0]
     with torch.autocast("cpu", torch.bfloat16):
-        rounded, _ = model.language_loss(model(batch), batch.predicted, batch.targets, 10.0)
+        rounded, _ = model.language_loss(model(batch, rows=batch.predicted), batch.targets, 10.0)
     found = torch.autograd.grad(rounded, model.embeddings.words.weight)[0]
     assert rounded.item() == pytest.approx(exact.item(), rel=0.03)
     assert (found - wanted).norm() < 0.1 * wanted.norm()

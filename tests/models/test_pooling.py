@@ -6,7 +6,7 @@ import pytest
 import torch
 from toys import LENGTHS, toy_batch
 
-from bertlab.models.pooling import pool, pooled_width
+from bertlab.models.pooling import pool, pooled_width, tokens_read
 
 torch.set_num_threads(1)
 
@@ -32,3 +32,11 @@ def test_pooling_is_over_each_sequence_alone(pooling: str, directions: int) -> N
     found = pool(x, toy_batch(LENGTHS).offsets, pooling, directions)
     torch.testing.assert_close(found, torch.stack(expected))
     assert found.shape[1] == pooled_width(8, pooling, directions)
+
+
+@pytest.mark.parametrize(("pooling", "directions"), [("first", 1), ("last", 1), ("ends", 0), ("ends", 1)])
+def test_of_the_tokens_that_are_read_the_rest_need_not_be_there(pooling: str, directions: int) -> None:
+    torch.manual_seed(0)
+    x, offsets = torch.randn(sum(LENGTHS), 8), toy_batch(LENGTHS).offsets
+    tokens, among_those = tokens_read(offsets, pooling)
+    assert torch.equal(pool(x[tokens], among_those, pooling, directions), pool(x, offsets, pooling, directions))

@@ -92,6 +92,9 @@ def test_flops_are_the_products_that_run() -> None:
     """PyTorch's own count of a step in which every sequence is full, through the attention that is made of plain products."""
     architecture = dataclasses.replace(TINY, vocab_size=97, hidden=32, intermediate=128, heads=2, attention_dropout=0.1)
     model, batch = Bert(architecture), toy_batch([24] * 6, vocab_size=97)
+    # As many predicted words in each sequence, none of them the first: then no row of the rectangle of scores is empty.
+    predicted_words = torch.arange(6).repeat_interleave(4) * 24 + torch.tensor([3, 4, 11, 20]).repeat(6)
+    batch = dataclasses.replace(batch, predicted=predicted_words, targets=torch.arange(24))
     objective = objective_of(PretrainConfig())
     with FlopCounterMode(display=False) as counter:
         objective.loss(model, batch).loss.backward()
@@ -100,9 +103,18 @@ def test_flops_are_the_products_that_run() -> None:
     assert counter.get_total_flops() + uncounted == pytest.approx(flops_per_token(architecture, 24, predicted / tokens) * tokens)
 
 
+@pytest.mark.parametrize(("norm", "rows"), [("layer", 12), ("layer", 144), ("batch", 144)])
+def test_flops_of_states_that_are_not_read_are_not_counted(norm: str, rows: int) -> None:
+    architecture = dataclasses.replace(TINY, hidden=32, intermediate=128, heads=2, attention_dropout=0.1, norm=norm, next_sentence=False)
+    model, batch = Bert(architecture), toy_batch([24] * 6)
+    with FlopCounterMode(display=False) as counter:
+        model(batch, rows=torch.arange(0, 144, 144 // rows)).sum().backward()
+    assert counter.get_total_flops() == pytest.approx(flops_per_token(architecture, 24, 0.0, read_share=rows / 144) * 144)
+
+
 def test_causal_attention_sees_half() -> None:
     full, causal = (dataclasses.replace(TINY, attention=each, next_sentence=False) for each in ("bidirectional", "causal"))
-    missing = flops_per_token(full, 24, 0.15) - flops_per_token(causal, 24, 0.15)
+    missing = flops_per_token(full, 24, 1.0) - flops_per_token(causal, 24, 1.0)
     assert missing == pytest.approx(12 * TINY.layers * TINY.hidden * (24 - 12.5))
 
 

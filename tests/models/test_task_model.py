@@ -302,6 +302,28 @@ def test_dropout_follows_its_seed() -> None:
     assert results[0] == results[2] != results[1]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("objective", "backbone"), [("mlm_nsp", "transformer"), ("ltr", "transformer"), ("mlm", "bilstm")])
+def test_logits_are_those_of_a_head_on_the_states_of_all_tokens(objective: str, backbone: str, kind: str) -> None:
+    bert = built(objective, backbone)
+    for head in heads_of(kind, bert):
+        model, batch = task_model(bert, kind, **head).eval(), toy_task_batch(kind, LENGTHS)
+        states = torch.cat(model.bert.states(batch.inputs)[-model.layers :], -1)
+        expected = model.head(states, batch.inputs, batch.word_tokens if kind == "tagging" else None, model.bert.pooler)
+        torch.testing.assert_close(model(batch), expected)
+
+
+def test_a_plain_head_asks_for_no_state_that_it_does_not_read() -> None:
+    asked: list[int | None] = []
+    for kind, head in itertools.product(KINDS, ({}, {"bilstm": True})):
+        model, batch = task_model(toy_model(), kind, **head), toy_task_batch(kind, LENGTHS)
+        model.bert.backbone.register_forward_pre_hook(lambda _module, inputs: asked.append(len(inputs[2]) if len(inputs) > 2 else None))
+        model(batch)
+        words = None if batch.word_tokens is None else len(batch.word_tokens)
+        expected = None if head or kind == "span" else words or len(LENGTHS)
+        assert asked.pop() == expected, (kind, head)
+
+
 @pytest.mark.parametrize("placement", ["post", "pre"])
 @pytest.mark.parametrize(("backbone", "directions"), [("transformer", "auto"), ("bilstm", "auto"), ("bilstm", "one"), ("cbow", "auto")])
 def test_states_are_those_of_the_forward_pass(backbone: str, directions: str, placement: str) -> None:

@@ -60,7 +60,7 @@ def test_mlm_nsp_is_the_sum_of_two_means() -> None:
     outcome = chosen.loss(model, batch)
     hidden = model(batch)
     language = F.cross_entropy(model.language_logits(hidden[batch.predicted]), batch.targets, reduction="sum")
-    logits = model.next_sentence_logits(hidden, batch)
+    logits = model.next_sentence_logits(hidden, batch.offsets)
     assert batch.next_sentence is not None
     sentences = F.cross_entropy(logits, batch.next_sentence, reduction="sum")
     torch.testing.assert_close(outcome.loss, language / 100 + sentences / 20)
@@ -212,7 +212,7 @@ def test_the_tied_table_gets_the_gradients_of_both_its_uses(objective: str) -> N
     expected = F.cross_entropy(logits, batch.targets)
     if objective == "mlm_nsp":
         assert batch.next_sentence is not None
-        expected = expected + F.cross_entropy(model.next_sentence_logits(hidden, batch), batch.next_sentence)
+        expected = expected + F.cross_entropy(model.next_sentence_logits(hidden, batch.offsets), batch.next_sentence)
     torch.testing.assert_close(words.grad, torch.autograd.grad(expected, words)[0])
 
 
@@ -222,7 +222,7 @@ def test_the_tables_gradient_is_right_without_a_language_loss_and_with_two() -> 
     found = torch.autograd.grad(model(batch).square().sum(), words)[0]
     expected = torch.autograd.grad(plain_states(model, batch).square().sum(), words)[0]
     torch.testing.assert_close(found, expected)
-    hidden, table = model(batch, with_words=True)
-    twice = sum(model.language_loss(hidden, batch.predicted, batch.targets, 2.0, table)[0] for _ in range(2))
-    once = model.language_loss(model(batch), batch.predicted, batch.targets, 1.0)[0]
+    states, table = model(batch, rows=batch.predicted, with_words=True)
+    twice = sum(model.language_loss(states, batch.targets, 2.0, table)[0] for _ in range(2))
+    once = model.language_loss(model(batch)[batch.predicted], batch.targets, 1.0)[0]
     torch.testing.assert_close(*(torch.autograd.grad(loss, words)[0] for loss in (twice, once)))
