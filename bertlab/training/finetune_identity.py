@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bertlab.interop.pretrained import Pretrained
 
-# To be raised when a change of the code changes what a configuration computes.
+# To be raised when a change of the code changes what a configuration computes, other than by rounding and by another draw of its noise.
 FORMAT = 1
 
 # What of a task decides its numbers besides the content of its examples; those of one kind count for that kind alone.

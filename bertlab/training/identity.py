@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from bertlab.data.store import TokenStore
     from bertlab.models.architecture import Architecture
 
-# To be raised when a change of the code changes what a configuration computes.
+# To be raised when a change of the code changes what a configuration computes, other than by rounding and by another draw of its noise.
 FORMAT = 1
 
 Identity = dict[str, Any]
