@@ -67,9 +67,10 @@ def layers_read(kind: str, architecture: Architecture) -> range:
 def frozen_states(bert: Bert, batch: Batch, kind: str, rows: Tensor | None = None) -> Tensor:
     """The states (R, n, H) that features of this ``kind`` are made of, without gradient, of all tokens or of ``rows``; in at least fp32.
 
-    ``bert`` should be in evaluation mode.
+    ``bert`` should be in evaluation mode. Autocast does not reach it: kept states are made outside of it, and those that are made on the
+    spot, as for a submission, have to be the same.
     """
-    with torch.no_grad():
+    with torch.no_grad(), torch.autocast(batch.tokens.device.type, enabled=False):
         states = bert.states(batch)
         chosen = [states[layer] if rows is None else states[layer].index_select(0, rows) for layer in layers_read(kind, bert.architecture)]
         return at_least_fp32(torch.stack(chosen, 1))

@@ -131,6 +131,17 @@ def test_features_from_disk_are_the_models_own(features: str, kind: str, tmp_pat
     assert torch.equal(source.rows(order)[-len(first_rows) :], first_rows)
 
 
+def test_states_made_on_the_spot_have_all_their_bits_under_bf16() -> None:
+    """Those that are kept are made outside of autocast, and predictions may be made with either."""
+    model = task_model(toy_model(), "classification", "last").eval()
+    batch = toy_task_batch("classification", LENGTHS)
+    expected = model.frozen_states(batch)
+    attached = dataclasses.replace(batch, features=expected)
+    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(model.frozen_states(batch), expected)
+        assert torch.equal(model.outputs(batch).logits, model.outputs(attached).logits)
+
+
 def test_what_was_made_from_something_else_is_not_taken(tmp_path: Path) -> None:
     whole = toy_task_batch("tagging", LENGTHS)
     model = task_model(toy_model(), "tagging", "last").eval()
