@@ -245,6 +245,11 @@ def _warnings(config: PretrainConfig) -> Iterable[str]:
             f"norm=batch under objective={kind}: in training a batch's mean and variance contain the words to be predicted;"
             " evaluation, with running statistics, is strictly causal."
         )
+    if kind == "mlm_nsp" and (window := config.backbone.window) is not None:
+        yield (
+            f"backbone.window={window} under objective=mlm_nsp: whether B follows A is told by [CLS], which reads no more than the first"
+            f" {counted(window, 'word')}."
+        )
     if not is_masked(config) and config.masking != MaskingConfig():
         yield f"masking has no effect under objective={kind}, which predicts every word."
     largest = max(sequences for _, sequences in _sequences_by_stage(config))

@@ -217,6 +217,7 @@ def test_no_number_of_the_schema_is_left_unbounded() -> None:
     [
         ({"norm__kind": "batch", "objective__kind": "ltr"}, "norm=batch under objective=ltr"),
         ({"masking__rate": 0.3, "objective__kind": "rtl"}, "masking has no effect under objective=rtl"),
+        ({"backbone__kind": "cbow", "backbone__window": 5}, "[CLS], which reads no more than the first 5 words"),
         ({"batch__micro": 512}, "batch.micro=512 is more than a batch has (256 sequences)"),
         ({"corpus__weight": 2.0}, "corpus.weight has no effect"),
         ({"trainer__strategy": "ddp"}, "trainer.strategy=ddp runs on a single device"),

@@ -121,7 +121,8 @@ class Architecture:
     def pooling(self) -> str:
         """Which state stands for a sequence: the ``first`` token's, the ``last`` one's, or both ``ends`` (each half's own last).
 
-        It is the state that has seen the whole sequence; under full attention it is [CLS], as in the paper.
+        It is the state that has seen the whole sequence; under full attention it is [CLS], as in the paper. With a ``window`` no state
+        has seen more than that.
         """
         if self.backbone == "bilstm":
             return {"both": "first", "forward": "last", "backward": "first", "pair": "ends"}[self.directions]

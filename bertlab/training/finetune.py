@@ -12,9 +12,10 @@ from bertlab.errors import UserError
 from bertlab.files import write_json
 from bertlab.finetune_config import FinetuneConfig
 from bertlab.launched import check_place, place_taken, process_rank
+from bertlab.messages import warn
 from bertlab.run_files.folder import RunFolder
 from bertlab.training.devices import check_devices, examples_at_once, warn_of_cores
-from bertlab.training.finetune_checks import check_examples, check_model, check_shares
+from bertlab.training.finetune_checks import check_examples, check_model, check_shares, warning_of_window
 from bertlab.training.finetune_identity import finetune_folder_of, finetuning_identity
 from bertlab.training.finetune_submission import splits_to_submit, submit
 from bertlab.training.identity import Identity, hash8, write_identity
@@ -105,6 +106,8 @@ def prepare_ingredients(config: FinetuneConfig) -> Ingredients:
 
     pretrained = load_pretrained(config.checkpoint, config.paths.runs_folder)
     check_model(config, pretrained, task)
+    if (warning := warning_of_window(config, pretrained.architecture)) and process_rank() == 0:
+        warn(warning)
     architecture = architecture_of(config, pretrained.architecture)
     return Ingredients(config, task, pretrained, finetuning_identity(config, pretrained, architecture, task.data.fingerprint))
 

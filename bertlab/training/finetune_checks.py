@@ -81,6 +81,19 @@ def check_model(config: FinetuneConfig, pretrained: Pretrained, task: ChosenTask
         )
 
 
+def warning_of_window(config: FinetuneConfig, architecture: Architecture) -> str | None:
+    """What a bag of words that reads a few words around each leaves out of what a whole sequence is judged by; None where it is nothing."""
+    from bertlab.models.task_checks import OF_A_SEQUENCE
+
+    reads_on = config.features.kind != "none" or config.head.bilstm or config.head.pooling in ("mean", "max", "mean_max")
+    if architecture.backbone != "cbow" or architecture.window is None or config.task.kind not in OF_A_SEQUENCE or reads_on:
+        return None
+    return (
+        f"The model reads {counted(architecture.window, 'word')} on either side of each, and so does the state by which a sequence is"
+        " judged: head.pooling=mean reads the whole of it."
+    )
+
+
 def _has_pairs(task: ChosenTask) -> bool:
     """Whether a sequence can have a second segment."""
     if task.data.kind in ("choice", "span"):

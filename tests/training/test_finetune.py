@@ -495,6 +495,21 @@ class TestModel:
             finetune(make_finetuning(tmp_path, tasks["classification"], checkpoint, **changes))
         assert not (tmp_path / "runs").exists()
 
+    def test_a_window_that_leaves_words_out_is_warned_of(
+        self, tmp_path: Path, tasks: dict[str, TaskConfig], capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The bag of words that is pooled holds a few of a sequence's words; a mean, or a BiLSTM, reads on."""
+        checkpoint = write_checkpoint(tmp_path / "model", backbone="cbow", window=3, next_sentence=False)
+        for kind, changes, warned in (
+            ("classification", {}, True),
+            ("choice", {"head.convolution": 3, "head.pooling": "ends"}, True),
+            ("classification", {"head.pooling": "mean"}, False),
+            ("regression", {"head.bilstm": True}, False),
+            ("tagging", {}, False),
+        ):
+            prepare_ingredients(make_finetuning(tmp_path, tasks[kind], checkpoint, **changes))
+            assert ("The model reads 3 words on either side" in capsys.readouterr().err) == warned, (kind, changes)
+
     def test_a_metric_of_questions_that_are_not_there_is_refused(
         self, tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path
     ) -> None:
