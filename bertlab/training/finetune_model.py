@@ -41,7 +41,9 @@ def build_task_model(config: FinetuneConfig, pretrained: Pretrained, labels: Seq
     reinitialise(bert, config.tuning.reinit_layers)
     _seed(config, "head")
     model = TaskModel(bert, config.task.kind, len(labels), config.head, config.features)
-    if model.head.takes_pretrained_pooler and bert.pooler is not None and "pooler" in pretrained.fresh:  # a task has trained none
+    # A task has trained none. Random weights have a new one anyway, which must not depend on the checkpoint.
+    untrained = config.weights == "pretrained" and "pooler" in pretrained.fresh
+    if untrained and model.head.takes_pretrained_pooler and bert.pooler is not None:
         _seed(config, "pooler")
         bert.pooler.apply(partial(initialise, deviation=bert.architecture.initializer_range))
     set_trained(model, config.tuning, 1.0)

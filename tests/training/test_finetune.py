@@ -444,6 +444,20 @@ class TestModel:
         assert not torch.equal(pooler(1, tagger), pooler(2, tagger))
         assert torch.equal(pooler(1, checkpoint), pooler(2, checkpoint))  # pre-training has trained this one
 
+    def test_of_random_weights_it_does_not_count_what_the_checkpoint_was_trained_to_do(
+        self, tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path
+    ) -> None:
+        """Not even whether its pooler was trained: runs of one identity have the same numbers."""
+        tagger = finetune(make_finetuning(tmp_path, tasks["tagging"], checkpoint, **{"tuning.epochs": 0.2}))
+        both = [
+            prepare_ingredients(make_finetuning(tmp_path, tasks["classification"], source, weights="random"))
+            for source in (checkpoint, tagger)
+        ]
+        assert [each.pretrained.fresh for each in both] == [[], ["language head", "next-sentence head", "pooler"]]
+        assert both[0].identity == both[1].identity
+        ours, theirs = (build_task_model(each.config, each.pretrained, ["bad", "good"]).state_dict() for each in both)
+        assert all(torch.equal(ours[name], theirs[name]) for name in ours)
+
     def test_dropout_replaces_that_of_the_pre_training(self, tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path) -> None:
         config = make_finetuning(tmp_path, tasks["classification"], checkpoint, dropout=0.25, attention_dropout=0.0)
         ingredients = prepare_ingredients(config)
