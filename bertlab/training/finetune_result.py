@@ -80,7 +80,7 @@ def _recipe(config: FinetuneConfig, bookkeeping: FinetuneBookkeeping) -> dict[st
         "steps": bookkeeping.step,
         "ended_early": bookkeeping.ended_early,
         "select": config.tuning.select,
-        "best_step": bookkeeping.best_step if config.tuning.select == "best" else bookkeeping.step,
+        "best_step": bookkeeping.step if bookkeeping.kept_weights is None else bookkeeping.best_step,
         "dropout": config.dropout,
         "attention_dropout": config.attention_dropout,
     }

@@ -54,9 +54,9 @@ def parameter_groups(model: nn.Module, weight_decay: float) -> list[dict[str, An
 def task_parameter_groups(model: TaskModel, optimizer: OptimizerConfig, tuning: TuningConfig) -> list[dict[str, Any]]:
     """Groups for an optimizer, of all that will ever be trained; unfrozen later or now makes no difference.
 
-    Besides "params" and "weight_decay" each has a "name" and a
-    "scale", by which the scheduled learning rate is to be multiplied: 1 for the head, ``layer_decay`` for the highest layer, its square
-    for the next one, down to the embeddings; more than 1 for a CRF and for the weights of a mix of layers.
+    Besides "params" and "weight_decay" each has a "name" and a "scale", by which the scheduled learning rate is to be multiplied: 1 for
+    the head, ``layer_decay`` for the highest layer, its square for the next one, down to the embeddings; more than 1 for a CRF and for
+    the weights of a mix of layers.
     """
     parts = parts_of(model.bert)
     lowest = len(parts) if model.is_frozen else lowest_trained(tuning, len(parts))

@@ -293,7 +293,6 @@ def _finish(ingredients: Ingredients, run: RunFolder, weights: dict[str, Tensor]
 
 
 def _result(ingredients: Ingredients, run: RunFolder, data: PretrainingData, bookkeeping: Bookkeeping) -> dict[str, Any]:
-
     from bertlab.data.unigram import unigram_baseline
     from bertlab.models.size import parameter_table
     from bertlab.training.metrics import read_rows

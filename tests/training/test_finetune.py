@@ -303,6 +303,14 @@ def test_patience_ends_a_run_whose_metric_no_longer_rises(tmp_path: Path, tasks:
     assert (result["recipe"]["best_step"], result["recipe"]["steps"]) == (6, 18)  # the first of three that are alike is the best
 
 
+def test_where_no_step_had_a_metric_the_weights_are_those_of_the_last(
+    tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("bertlab.training.finetune._figures", lambda *_: {})
+    result = result_of(RunFolder(finetune(make_finetuning(tmp_path, tasks["classification"], checkpoint, **{"tuning.epochs": 2.0}))))
+    assert (result["recipe"]["select"], result["recipe"]["best_step"], result["recipe"]["steps"]) == ("best", 12, 12)
+
+
 def test_patience_is_not_renewed_by_a_stop(
     tmp_path: Path, tasks: dict[str, TaskConfig], checkpoint: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
