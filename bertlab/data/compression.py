@@ -89,9 +89,11 @@ def _zstandard_frames(path: str) -> Iterator[bytes]:
         while compressed:
             frame = frame or zstandard.ZstdDecompressor().decompressobj()
             try:
-                yield frame.decompress(compressed)
+                content = frame.decompress(compressed)
             except zstandard.ZstdError as error:
                 raise OSError(f"damaged zstandard data: {error}") from error
+            if content:  # of a block that has not all come there is none, and an empty chunk would be taken for the file's first bytes
+                yield content
             compressed = frame.unused_data if frame.eof else b""
             frame = None if frame.eof else frame
     if frame is not None:

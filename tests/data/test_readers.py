@@ -109,6 +109,15 @@ def test_empty_documents_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
+def test_the_first_bytes_of_an_archive_are_looked_at_as_those_of_a_plain_file(tmp_path: Path, suffix: str) -> None:
+    records = "".join(f'{{"text": "{os.urandom(30).hex()}"}}\n' for _ in range(200))
+    (tmp_path / f"a.jsonl{suffix}").write_bytes(COMPRESS[suffix](b"\xef\xbb\xbf" + records.encode()))
+    (tmp_path / f"b.jsonl{suffix}").write_bytes(COMPRESS[suffix](records.encode("utf-16-le")))
+    documents, counts = read_file("jsonl", tmp_path)
+    assert (len(documents), counts) == (200, {Problem.NOT_TEXT: 1})
+
+
+@pytest.mark.parametrize("suffix", COMPRESS)
 def test_truncated_archives_give_what_they_have_and_are_reported(tmp_path: Path, suffix: str) -> None:
     text = "".join(f"Line {number} of it {os.urandom(30).hex()}.\n" for number in range(20000))
     packed = COMPRESS[suffix](text.encode())
