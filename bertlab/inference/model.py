@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +179,7 @@ class Model:
 
         self._needs("language head", "predicts words")
         config = config_without_training(self.pretrained)
-        config.corpus = CorpusConfig(kind="builtin" if path is None else kind, path=None if path is None else str(path), held_out=held_out)
+        config.corpus = replace(config.corpus if path is None else CorpusConfig(kind=kind, path=str(path)), held_out=held_out)
         config.validation.lengths, config.validation.sequences = list(lengths), sequences
         config.trainer.accelerator = "cpu" if self.device.type == "cpu" else "auto"
         config.trainer.progress = False

@@ -51,8 +51,9 @@ def take_over(config: PretrainConfig, overrides: Iterable[str]) -> None:
 
 
 def config_without_training(pretrained: Pretrained) -> PretrainConfig:
-    """A configuration to evaluate a model by that comes without one: its objective as its parts show it, the usual length."""
+    """A configuration to evaluate a model by that comes without one: its objective as its parts show it, the usual length and corpus."""
     config = PretrainConfig(init=pretrained.origin)
+    config.corpus.filter.duplicate_lines = True  # as corpus=builtin of a pre-training reads it, else it would hold out other documents
     take_over_from(pretrained, config, [])
     config.init, config.budget.steps, config.logger.kind = None, 1, "none"
     config.batch.length = min(config.batch.length, config.model.positions)

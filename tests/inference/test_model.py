@@ -14,6 +14,7 @@ from transformers import AutoTokenizer, BertForMaskedLM, BertForNextSentencePred
 from written_runs import MakeRun
 
 import bertlab
+from bertlab.config import CorpusConfig, FilterConfig, PretrainConfig
 from bertlab.data.tokenizer import Vocabulary
 from bertlab.errors import UserError
 from bertlab.inference.incremental import Reader
@@ -258,3 +259,10 @@ def test_evaluating_leaves_the_process_as_it_was_and_what_was_trained_on_aside(
     finally:
         torch.set_num_threads(1)
     assert figures["perplexity"] > 1
+
+
+def test_without_a_path_the_text_of_every_installation_is_read_as_a_run_reads_it(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[PretrainConfig] = []
+    monkeypatch.setattr("bertlab.training.evaluate.evaluate_model", lambda *given, **options: found.append(given[2]))
+    model.evaluate(held_out=0.3)
+    assert found[0].corpus == CorpusConfig(kind="builtin", held_out=0.3, filter=FilterConfig(duplicate_lines=True))

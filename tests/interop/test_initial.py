@@ -11,13 +11,16 @@ import torch
 from safetensors.torch import load_file
 from written_runs import MakeRun, small_vocabulary
 
+from bertlab.arguments import parse_arguments
+from bertlab.composition import compose
 from bertlab.config import BudgetConfig, CorpusConfig, LoggerConfig, ModelConfig, PathsConfig, PretrainConfig, TrainerConfig
 from bertlab.errors import UserError
 from bertlab.interop.exporting import export
-from bertlab.interop.initial import check_fits, start_from, take_over
+from bertlab.interop.initial import check_fits, config_without_training, start_from, take_over
 from bertlab.interop.pretrained import load_pretrained
 from bertlab.models.architecture import Architecture
 from bertlab.models.bert import Bert
+from bertlab.schemas import PRETRAIN
 from bertlab.training.pretrain import prepare_ingredients, pretrain
 
 
@@ -53,6 +56,11 @@ def test_the_configuration_becomes_that_of_the_checkpoint(make_run: MakeRun, cha
     assert Architecture.of(config, pretrained.vocabulary.size) == pretrained.architecture
     assert (config.tokenizer.path, config.init) == (pretrained.tokenizer, pretrained.origin)
     assert config.objective.kind == pretrained.objective
+
+
+def test_a_model_without_a_configuration_is_evaluated_on_the_corpus_that_a_command_trains_on(make_run: MakeRun) -> None:
+    (job,) = compose(PRETRAIN, parse_arguments([]))
+    assert config_without_training(load_pretrained(str(make_run()), Path())).corpus == job.config.corpus
 
 
 def test_words_that_fit_and_words_that_do_not(make_run: MakeRun) -> None:
