@@ -178,15 +178,17 @@ class Model:
         from bertlab.training.machine import process_left_as_it_is
 
         self._needs("language head", "predicts words")
-        config = config_without_training(self.pretrained)
+        config, run = config_without_training(self.pretrained), self.pretrained.run
+        if run is not None:
+            config.paths.runs = str(run.path.parent)
+            if not run.task.is_file():  # it predicts what it was trained to predict: which positions, masked how, in one segment or two
+                trained = run.read_config()
+                config.objective, config.masking = trained.objective, trained.masking
         config.corpus = replace(config.corpus if path is None else CorpusConfig(kind=kind, path=str(path)), held_out=held_out)
         config.validation.lengths, config.validation.sequences = list(lengths), sequences
         config.trainer.accelerator = "cpu" if self.device.type == "cpu" else "auto"
         config.trainer.progress = False
         PRETRAIN.validate(config)
-        run = self.pretrained.run
-        if run is not None:
-            config.paths.runs = str(run.path.parent)
         with process_left_as_it_is():
             return evaluate_model(self.bert, Path(self.pretrained.tokenizer), config, run, show=lambda line: None)
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 from transformers import AutoTokenizer, BertForMaskedLM, BertForNextSentencePrediction, BertModel
 from written_runs import MakeRun
 
 import bertlab
-from bertlab.config import CorpusConfig, FilterConfig, PretrainConfig
+from bertlab.config import CorpusConfig, FilterConfig, MaskingConfig, ObjectiveConfig, PretrainConfig
 from bertlab.data.tokenizer import Vocabulary
 from bertlab.errors import UserError
 from bertlab.inference.incremental import Reader
@@ -266,3 +267,14 @@ def test_without_a_path_the_text_of_every_installation_is_read_as_a_run_reads_it
     monkeypatch.setattr("bertlab.training.evaluate.evaluate_model", lambda *given, **options: found.append(given[2]))
     model.evaluate(held_out=0.3)
     assert found[0].corpus == CorpusConfig(kind="builtin", held_out=0.3, filter=FilterConfig(duplicate_lines=True))
+
+
+def test_a_run_is_evaluated_by_its_own_objective_and_masking(make_run: MakeRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_run(next_sentence=False)
+    trained = {"objective": {"kind": "mlm", "segments": "pair"}, "masking": {"rate": 0.4, "mask": 1.0, "keep": 0.0, "random": 0.0}}
+    (run / "config.yaml").write_text(yaml.safe_dump(trained))
+    found: list[PretrainConfig] = []
+    monkeypatch.setattr("bertlab.training.evaluate.evaluate_model", lambda *given, **options: found.append(given[2]))
+    bertlab.load(run).evaluate()
+    assert found[0].objective == ObjectiveConfig(kind="mlm", segments="pair")
+    assert found[0].masking == MaskingConfig(rate=0.4, mask=1.0, keep=0.0, random=0.0)
