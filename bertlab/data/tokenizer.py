@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
+from tokenizers import AddedToken, Tokenizer
 from tokenizers.decoders import WordPiece as WordPieceDecoder
 from tokenizers.models import WordPiece
 from tokenizers.normalizers import BertNormalizer
@@ -144,9 +144,14 @@ def folder_vocabulary(folder: Path, lowercase: bool) -> Vocabulary:
 
     What tokenizer_config.json says of how text is cleaned up counts more than tokenizer.json, as in transformers (unless its class is
     the general one, which takes tokenizer.json as it is). What it does not say is as tokenizer.json has it, else as the published
-    models do it, and ``lowercase`` or not. UserError when there is no vocabulary, or a special token is missing.
+    models do it, and ``lowercase`` or not. Tokens that the folder adds in other files are added. UserError when there is no vocabulary, or
+    a special token is missing.
     """
-    config = _tokenizer_config(folder)
+    config = _json_object(folder / "tokenizer_config.json")
+    return _with_added(_folder_vocabulary(folder, lowercase, config), folder, config)
+
+
+def _folder_vocabulary(folder: Path, lowercase: bool, config: dict[str, Any]) -> Vocabulary:
     values = {own: config[theirs] for theirs, own in _CLEAN_UP.items() if theirs in config}
     if (folder / "tokenizer.json").is_file():
         vocabulary = Vocabulary.load(folder / "tokenizer.json")
@@ -165,9 +170,40 @@ def folder_vocabulary(folder: Path, lowercase: bool) -> Vocabulary:
 _CLEAN_UP = {"do_lower_case": "lowercase", "strip_accents": "strip_accents", "tokenize_chinese_chars": "handle_chinese_chars"}
 
 
-def _tokenizer_config(folder: Path) -> dict[str, Any]:
-    """What tokenizer_config.json says; nothing where it is missing."""
-    path = folder / "tokenizer_config.json"
+def _with_added(vocabulary: Vocabulary, folder: Path, config: dict[str, Any]) -> Vocabulary:
+    """The vocabulary with the tokens that the folder has beside it. UserError where they would not get the numbers that they have there."""
+    tokenizer = vocabulary.tokenizer
+    there = {*SPECIAL_TOKENS, *(token.content for token in tokenizer.get_added_tokens_decoder().values())}
+    missing = {number: token for number, token in _added_tokens(folder, config).items() if token.content not in there}
+    if not missing:
+        return vocabulary
+    tokenizer.add_tokens([missing[number] for number in sorted(missing)])
+    if wrong := [token.content for number, token in missing.items() if tokenizer.token_to_id(token.content) != number]:
+        raise UserError(f"{folder} adds the token {wrong[0]!r} with a number that is not the next one: save its tokenizer anew.")
+    return Vocabulary(tokenizer, str(folder))
+
+
+def _added_tokens(folder: Path, config: dict[str, Any]) -> dict[int, AddedToken]:
+    """Number → token of what added_tokens.json and, as transformers writes it today, tokenizer_config.json add to a vocabulary."""
+    found: dict[int, AddedToken] = {}
+    try:
+        named = (config.get(_NAMED_SPECIAL), _json_object(folder / "special_tokens_map.json").get(_NAMED_SPECIAL))
+        special = {token["content"] if isinstance(token, dict) else str(token) for tokens in named for token in tokens or ()}
+        for content, number in _json_object(folder / "added_tokens.json").items():
+            found[int(number)] = AddedToken(content, special=content in special)
+        for number, values in (config.get("added_tokens_decoder") or {}).items():
+            found[int(number)] = AddedToken(**{name: values[name] for name in _OF_AN_ADDED_TOKEN if name in values})
+    except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+        raise UserError(f"{folder} adds tokens in a form that transformers does not write ({error}): save its tokenizer anew.") from error
+    return found
+
+
+_NAMED_SPECIAL = "additional_special_tokens"
+_OF_AN_ADDED_TOKEN = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
+
+
+def _json_object(path: Path) -> dict[str, Any]:
+    """What such a file says; nothing where it is missing."""
     if not path.is_file():
         return {}
     try:

@@ -404,6 +404,36 @@ class TestTokenizers:
             (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind} | given | names))
             assert_same_tokens(given_vocabulary(str(tmp_path), True), tmp_path)
 
+    @pytest.mark.parametrize("base", ["vocab.txt", "tokenizer.json"])
+    @pytest.mark.parametrize("place", ["added_tokens.json", "tokenizer_config.json"])
+    def test_added_tokens_that_stand_in_files_of_their_own(self, tmp_path: Path, vocabulary: Vocabulary, base: str, place: str) -> None:
+        (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+        write_vocab_txt(tmp_path, vocabulary, do_lower_case=True)
+        size = vocabulary.size
+        if base == "tokenizer.json":
+            vocabulary.save(tmp_path / base)
+            (tmp_path / "vocab.txt").unlink()
+        if place == "added_tokens.json":
+            (tmp_path / place).write_text(json.dumps({"Frnace": size, "[entity]": size + 1}))
+            (tmp_path / "special_tokens_map.json").write_text('{"additional_special_tokens": ["[entity]"]}')
+        else:
+            added = {size: {"content": "[entity]", "special": True}, size + 1: {"content": "élan", "normalized": False, "lstrip": True}}
+            (tmp_path / place).write_text(json.dumps({"tokenizer_class": "BertTokenizer", "added_tokens_decoder": added}))
+        ours = given_vocabulary(str(tmp_path), True)
+        assert ours.size == size + 2
+        assert ours.tokenizer.token_to_id("[entity]") not in ours.ordinary
+        assert_same_tokens(ours, tmp_path)
+        text = "the élan of frnace, FRNACE, Frnacexx and Élan"
+        theirs = AutoTokenizer.from_pretrained(tmp_path)
+        assert ours.tokenizer.encode(text, add_special_tokens=False).ids == theirs(text, add_special_tokens=False)["input_ids"]
+
+    def test_added_tokens_with_other_numbers_are_refused(self, tmp_path: Path, vocabulary: Vocabulary) -> None:
+        write_vocab_txt(tmp_path, vocabulary)
+        for added, said in (({"covid": vocabulary.size + 1}, "'covid' with a number"), ({"covid": "x"}, "in a form that")):
+            (tmp_path / "added_tokens.json").write_text(json.dumps(added))
+            with pytest.raises(UserError, match=said):
+                given_vocabulary(str(tmp_path), True)
+
     @pytest.mark.parametrize("name", ["bert-base-cased-vocab.txt", "bert-base-uncased-vocab.txt"])
     def test_the_published_vocabularies(self, shared_data: Path, tmp_path: Path, name: str) -> None:
         (tmp_path / "vocab.txt").write_bytes((shared_data / "vocab" / name).read_bytes())
