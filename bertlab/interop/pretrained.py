@@ -85,8 +85,8 @@ def _from_file(path: Path) -> Pretrained:
         run = RunFolder(folder) if (folder / "config.yaml").is_file() else None
         name = _name(folder) if path.name == RunFolder(folder).weights.name else f"{_name(folder)}-{path.stem}"
         return _from_own(folder, name, read_weights(path), run, origin=path.absolute())
-    if config_path(path.absolute().parent):
-        return _from_hugging_face(path.absolute().parent)
+    if config_path(folder := path.absolute().parent):
+        return _from_hugging_face(folder, None if path.name == RunFolder(folder).weights.name else path.absolute())
     raise no_folder_of_weights(path)
 
 
@@ -122,16 +122,18 @@ def _left_behind(files: RunFolder, weights: dict[str, Tensor]) -> tuple[str, ...
     return heads if trained_along else (*heads, "bert.pooler.")
 
 
-def _from_hugging_face(folder: Path) -> Pretrained:
+def _from_hugging_face(folder: Path, file: Path | None = None) -> Pretrained:
+    """The model of a folder, with the weights of one ``file`` in it where that is named."""
     path = config_path(folder)
     assert path is not None
     config = huggingface.read_config(path)
     huggingface.architecture_of(config, path, pooler=False)  # refuses other models before their weights are read
-    weights = huggingface.plain_names(read_folder_weights(folder), folder)
+    weights = huggingface.plain_names(read_folder_weights(folder) if file is None else read_weights(file), file or folder)
     pooler = any(name.startswith(("bert.pooler.", "cls.seq_relationship.")) for name in weights)
     architecture = huggingface.architecture_of(config, path, pooler=pooler)
-    own, ignored = huggingface.own_weights(weights, architecture, folder)
-    found = _pretrained(architecture, folder_vocabulary(folder, lowercase=True), own, _name(folder), folder, folder)
+    own, ignored = huggingface.own_weights(weights, architecture, file or folder)
+    name = _name(folder) if file is None else f"{_name(folder)}-{file.stem}"
+    found = _pretrained(architecture, folder_vocabulary(folder, lowercase=True), own, name, file or folder, folder)
     found.ignored = ignored
     return found
 

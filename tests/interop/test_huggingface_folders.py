@@ -122,6 +122,16 @@ class TestReading:
         folder = make_folder(hidden_act=activation, layer_norm_eps=1e-5, type_vocab_size=3)
         assert_same(load_pretrained(str(folder), RUNS), BertForPreTraining.from_pretrained(folder).eval())
 
+    def test_a_file_of_weights_that_is_named_is_the_one_that_is_read(self, make_folder: MakeFolder) -> None:
+        folder = make_folder()
+        weights = load_file(folder / "model.safetensors")
+        other = {name: weight + 1 if name.endswith("pooler.dense.bias") else weight for name, weight in weights.items()}
+        save_file(other, folder / "later.safetensors")
+        first, later = (load_pretrained(str(folder / name), RUNS) for name in ("model.safetensors", "later.safetensors"))
+        assert torch.equal(later.bert.state_dict()["pooler.dense.bias"], first.bert.state_dict()["pooler.dense.bias"] + 1)
+        assert (first.name, first.origin) == ("theirs", str(folder))
+        assert (later.name, later.origin, later.tokenizer) == ("theirs-later", str(folder / "later.safetensors"), str(folder))
+
     def test_pytorch_files_with_the_names_of_old(self, make_folder: MakeFolder) -> None:
         folder = make_folder()
         weights = load_file(folder / "model.safetensors")
