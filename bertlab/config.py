@@ -75,8 +75,8 @@ class FilterConfig:
 
     min_words: int | None = None
     max_words: int | None = None
-    duplicate_documents: bool = False  # drop exact repetitions of a document
-    duplicate_lines: bool = False  # drop exact repetitions of a line
+    duplicate_documents: bool = False  # drop repetitions of a document: the same token ids, whatever the vocabulary leaves out of the text
+    duplicate_lines: bool = False  # drop repetitions of a line or paragraph, told in the same way
 
 
 @dataclass
