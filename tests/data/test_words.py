@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from test_tokenizer import HARD_TEXT, NOT_FOR_LEGACY, small_vocabulary
+from tokenizers import AddedToken
 
 from bertlab.data import words
 from bertlab.data.tokenizer import Vocabulary, given_vocabulary
@@ -35,6 +36,16 @@ def ids_of(text: str, vocabulary: Vocabulary) -> list[int]:
 @example(text="<\u0338 =\u0338 a\u0301")
 @example(text="a" * 100 + " " + "a" * 101 + "." + "a" * 250)
 def test_ids_are_those_of_the_tokenizer(vocabulary: Vocabulary, text: str) -> None:
+    assert ids_of(text, vocabulary) == vocabulary.plain_encoder().encode(text, add_special_tokens=False).ids
+
+
+@given(text=st.lists(st.sampled_from(["covid", "Covid", "a", "_", "-", ".", " ", "\t"]), max_size=8).map("".join))
+@example(text="_covid covid_ a_covid covid-a")
+@pytest.mark.parametrize("flags", [{}, {"single_word": True}, {"normalized": False}, {"lstrip": True, "rstrip": True}], ids=str)
+def test_ids_of_added_tokens_are_those_of_the_tokenizer(flags: dict[str, bool], text: str) -> None:
+    vocabulary = small_vocabulary("a", "c", "##o", "##v", "##i", "##d", "##a", "_", "-", ".")
+    vocabulary.tokenizer.add_tokens([AddedToken("covid", **flags)])
+    vocabulary = Vocabulary(vocabulary.tokenizer, "added")
     assert ids_of(text, vocabulary) == vocabulary.plain_encoder().encode(text, add_special_tokens=False).ids
 
 
