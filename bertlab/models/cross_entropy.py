@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-# Logits held at once: 2^24 of them are 64 MiB in fp32. On a GPU more at once keeps its cores busy.
-CHUNK_ON_CPU = 2**24
+# Logits held at once: 2^25 of them are 128 MiB in fp32. On a GPU more at once keeps its cores busy.
+CHUNK_ON_CPU = 2**25
 CHUNK_ON_GPU = 2**28
-# On a CPU logits are made and turned into exponentials by blocks of columns that stay in its cache: 2^20 are 4 MiB.
-BLOCK_ON_CPU = 2**20
+# On a CPU logits are made and turned into exponentials by blocks of columns that stay in its cache: 2^21 are 8 MiB.
+BLOCK_ON_CPU = 2**21
 
 
 def linear_cross_entropy(states: Tensor, weight: Tensor, bias: Tensor, targets: Tensor, denominator: float) -> tuple[Tensor, Tensor]:
