@@ -76,7 +76,7 @@ def load_pretrained(checkpoint: str, runs: Path) -> Pretrained:
 
 
 def _from_file(path: Path) -> Pretrained:
-    """A file of weights inside a run's or an exported folder."""
+    """A file of weights inside a run's folder, an exported one or one in the Hugging Face layout."""
     if path.suffix != ".safetensors":
         raise UserError(
             f"{path} is no file of weights that can be used by itself: give its folder, or a .safetensors file in a run's folder."

@@ -27,7 +27,7 @@ class SelfAttention(nn.Module):
         dropout = self.dropout if self.training else 0.0
         if rows is None:
             mixed = attend(self.queries_keys_values(x), plan, dropout)
-        elif isinstance(plan, PaddedPlan) and plan.direction == "bidirectional" and not x.is_cuda:
+        elif isinstance(plan, PaddedPlan) and plan.direction == "bidirectional" and x.device.type == "cpu" and 2 * len(rows) < len(x):
             mixed = self._attend_from(rows, x, plan, dropout)
         else:
             mixed = attend(self.queries_keys_values(x), plan, dropout).index_select(0, rows)
@@ -48,7 +48,7 @@ def attend(projected: Tensor, plan: AttentionPlan, dropout: float) -> Tensor:
     """
     if isinstance(plan, JaggedPlan):
         return _attend_jagged(projected, plan, dropout)
-    if not projected.is_cuda and (dropout or projected.requires_grad):
+    if projected.device.type == "cpu" and (dropout or projected.requires_grad):
         return attend_all(projected, plan, dropout)
     return _attend_padded(projected, plan, dropout)
 
@@ -82,4 +82,4 @@ def _attend_padded(projected: Tensor, plan: PaddedPlan, dropout: float) -> Tenso
     mixed = F.scaled_dot_product_attention(
         queries, keys, values, attn_mask=allowed, dropout_p=dropout, is_causal=plan.direction == "causal"
     )
-    return mixed.reshape(-1, mixed.shape[-1]).index_select(0, plan.rows).view(len(projected), -1)
+    return mixed.reshape(-1, mixed.shape[-1]).index_select(0, plan.places).view(len(projected), -1)

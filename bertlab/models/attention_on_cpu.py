@@ -21,7 +21,7 @@ FORBIDDEN = -1e30
 # Hiding what a short sequence lacks costs as much time as a pass over so many scores.
 SHORT_COSTS = 20_000
 
-Vectors = tuple[Tensor, Tensor, Tensor] | Sequence[Tensor] | Tensor  # queries (B * A, Q, D), keys and values (B * A, S, D)
+Vectors = Sequence[Tensor] | Tensor  # queries (B * A, Q, D), keys and values (B * A, S, D)
 
 
 def attend_all(projected: Tensor, plan: PaddedPlan, dropout: float) -> Tensor:
@@ -46,7 +46,7 @@ class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, projected: Tensor, plan: PaddedPlan, dropout: float) -> Tensor:
         padded = plan.inputs.pad(projected)  # (3, B * A, S, D)
-        flat, *weights = _mix(padded, plan, plan.rows, dropout)
+        flat, *weights = _mix(padded, plan, plan.places, dropout)
         ctx.save_for_backward(padded, flat, *weights)
         ctx.plan, ctx.dropout = plan, dropout
         return flat
@@ -56,7 +56,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         padded, flat, *weights = ctx.saved_tensors
         of_padded = torch.empty_like(padded)
-        _gradient(gradient, flat, ctx.plan.rows, padded, weights, ctx.dropout, of_padded)
+        _gradient(gradient, flat, ctx.plan.places, padded, weights, ctx.dropout, of_padded)
         return ctx.plan.inputs.unpad(of_padded), None, None
 
 
@@ -113,7 +113,7 @@ def _gradient(
     torch.bmm(kept.transpose(1, 2), of_mixed, out=out[2])
     of_scores = torch.bmm(of_mixed, values.transpose(1, 2)).sub_(inner.view(*queries.shape[:-1], 1)).mul_(kept)
     # A dropped weight gets no gradient from the output, but its score still moves the others: P_ij (0 - sum).
-    row = dropped.double().add_(0.5).mul_(1 / kept.shape[-1]).long()  # dropped // S, faster
+    row = dropped.double().add_(0.5).mul_(1 / kept.shape[-1]).long()  # dropped // S, faster; doubles hold it exactly
     of_scores.view(-1).index_copy_(0, dropped, inner.index_select(0, row).mul_(lost).neg_())
     torch.bmm(of_scores, keys, out=out[0])
     out[0].mul_(1 / math.sqrt(size))

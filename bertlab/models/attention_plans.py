@@ -66,7 +66,7 @@ class PaddedPlan:
     layout: PaddedLayout
     slots: Tensor  # (T,) the slot of each token
     inputs: Pieces  # of queries, keys and values
-    rows: Tensor  # (T * A,) where a head's piece of a token lies among (B, A, S)
+    places: Tensor  # (T * A,) where a head's piece of a token lies among (B, A, S)
     short: list[tuple[int, int]]  # sequences, with their lengths, that leave slots of their row without a token
 
     def keys_and_values(self) -> Pieces:
@@ -103,7 +103,7 @@ def plan_padded(batch: Batch, heads: int, direction: str) -> PaddedPlan:
     layout = PaddedLayout.of(batch, right=direction == "anticausal")
     slots = torch.arange(batch.tokens.numel(), device=batch.tokens.device) if layout.slots is None else layout.slots
     inputs = Pieces.of(slots, layout.sequences, layout.width, heads, parts=3)
-    rows = inputs.places.view(-1, 3, heads)[:, 0].reshape(-1)
+    places = inputs.places.view(-1, 3, heads)[:, 0].reshape(-1)
     full = layout.slots is None or slots.device.type != "cpu"
     short = [] if full else [(row, length) for row, length in enumerate(layout.lengths.tolist()) if length < layout.width]
-    return PaddedPlan(heads, direction, layout, slots, inputs, rows, short)
+    return PaddedPlan(heads, direction, layout, slots, inputs, places, short)

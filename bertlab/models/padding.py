@@ -1,7 +1,7 @@
-"""The one place that knows padding: flat tokens (T, …) laid out in a rectangle of sequences (B, S, …), and back.
+"""Padding: flat tokens (T, …) laid out in a rectangle of sequences (B, S, …), and back.
 
 The S slots of a row hold a sequence left- or right-aligned. Attention, the LSTM and the bag of words need the rectangle; everything
-else works on the flat tokens.
+else works on the flat tokens. Attention parts it further, by heads: see ``attention_plans``.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ def flops_per_token(architecture: Architecture, length: int, predicted_share: fl
 
     ``read_share`` is how many of the highest layer's states are read, by default those of predicted positions and, with next-sentence
     prediction, one a sequence. Of the other tokens a transformer's highest layer needs keys and values only, unless batch normalisation
-    takes its statistics of all. That a causal model, or a GPU, computes its queries and attention for all tokens does not count.
+    takes its statistics of all. What is needed counts, even where more is computed: queries and attention of a causal model or on a GPU.
     """
     a = architecture
     if read_share is None:

@@ -70,10 +70,10 @@ class Transformer(nn.Module):
         *lower, highest = self.layers
         for layer in lower:
             x = through(layer, self.recompute, x, plan)
-        made = None if self.architecture.norm == "batch" else rows  # whose statistics are those of all tokens
-        x = through(highest, self.recompute, x, plan, made)
+        all_made = rows is None or self.architecture.norm == "batch"  # whose statistics are those of all tokens
+        x = through(highest, self.recompute, x, plan, None if all_made else rows)
         x = x if self.norm is None else self.norm(x)
-        return x if rows is None or made is rows else x.index_select(0, rows)
+        return x.index_select(0, rows) if all_made and rows is not None else x
 
     def states(self, x: Tensor, batch: Batch) -> list[Tensor]:
         """(T, H) → what each layer makes of it, the last after the final norm if there is one."""

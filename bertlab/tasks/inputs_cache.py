@@ -21,7 +21,7 @@ from safetensors.numpy import load, save
 from bertlab.files import write_atomically
 from bertlab.tasks.inputs import Inputs
 
-FORMAT = 1  # raise it whenever the same examples become other inputs
+FORMAT = 2  # raise it whenever the same examples become other inputs
 FOLDER = "inputs"
 HASH_BYTES = 16
 ROWS_AT_ONCE = 1024

@@ -68,7 +68,7 @@ class PretrainBookkeeping(Bookkeeping):
         """Of the model's mathematics for the real tokens, as if each sequence were of the stage's length and predicted at the masking rate.
 
         So is MFU. The share of predicted tokens is a little lower, as [CLS] and [SEP] are never chosen, and in shorter sequences attention
-        takes less: MFU is a little too high, by up to 4% in a tiny model on short sequences, by less than 1% in BERT-base.
+        takes less: MFU is a little too high, by up to 7% in a tiny model on short sequences, by less than 1% in BERT-base.
         """
         return self.around.flops_per_token(batch.length) * batch.tokens_in_step
 

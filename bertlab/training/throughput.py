@@ -3,9 +3,9 @@
 Model FLOPs utilisation = FLOPs that the model's mathematics takes for the real tokens of a second ÷ peak FLOPs a second
 
 The numerator is ``models.size.flops_per_token`` (a product of matrices m × k and k × n counts 2·m·k·n, the backward pass twice the
-forward one; nothing that is recomputed counts again, what the loss does not need counts never, and padding is never computed) times
-the tokens a second. The denominator is, on a CPU, the best rate of a large matrix product measured on the spot with the run's threads
-and precision; on a GPU the data sheet's dense rate.
+forward one; nothing that is recomputed counts again, what the loss does not need counts never, but for states that tagging does not read,
+and padding is never computed) times the tokens a second. The denominator is, on a CPU, the best rate of a large matrix product measured
+on the spot with the run's threads and precision; on a GPU the data sheet's dense rate.
 """
 
 from __future__ import annotations

@@ -22,11 +22,12 @@ def test_compiled_blocks_compute_the_same(placement: str) -> None:
 
     compiled.backbone.compile_blocks(backend=backend)
     assert compiled.state_dict().keys() == plain.state_dict().keys()
-    for lengths in ([9, 5], [7, 7, 3]):  # another number of tokens
+    # Another number of tokens; all states, or some, or one.
+    for lengths, rows in (([9, 5], None), ([7, 7, 3], None), ([9, 5], [0, 3, 4, 10]), ([7, 7, 3], [1, 2, 6, 8, 15]), ([9, 5], [2])):
         batch = toy_batch(lengths)
         results = []
         for model in (plain, compiled):
-            hidden = model(batch)
+            hidden = model(batch, rows=None if rows is None else torch.tensor(rows))
             model.zero_grad()
             hidden.square().sum().backward()
             results.append((hidden.detach(), [parameter.grad for parameter in model.backbone.parameters()]))
