@@ -14,7 +14,7 @@ import numpy as np
 from bertlab.data.tokenizer import Vocabulary
 
 # A run of characters that are neither the space nor ASCII punctuation, or one punctuation mark. Other white space and punctuation stays
-# inside the runs, where the tokenizer deals with it; so does "_", beside which an added token that must be a single word is none.
+# inside the runs, where the tokenizer deals with it. So does "_": an added token that must be a word by itself is not taken beside it.
 _RUNS = re.compile(r"[^ !-/:-@\[-^`{-~]+|[!-/:-@\[-^`{-~]")
 _MOST_WORDS = 400_000  # remembered; about 100 MB
 _LONGEST_WORD = 50  # characters of a word that is remembered

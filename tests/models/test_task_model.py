@@ -17,7 +17,7 @@ from bertlab.errors import UserError
 from bertlab.finetune_config import FeaturesConfig, HeadConfig
 from bertlab.models.bert import Bert
 from bertlab.models.dropout import seed_dropout
-from bertlab.models.task_checks import FEATURES, OF_A_SEQUENCE, layers_of
+from bertlab.models.task_checks import FEATURES, OF_A_SEQUENCE, layers_of, reads_one_state
 from bertlab.models.task_model import TaskModel
 from bertlab.task_config import KINDS
 
@@ -322,6 +322,7 @@ def test_a_plain_head_asks_for_no_state_that_it_does_not_read() -> None:
         words = None if batch.word_tokens is None else len(batch.word_tokens)
         expected = None if head or kind == "span" else words or len(LENGTHS)
         assert asked.pop() == expected, (kind, head)
+        assert reads_one_state(kind, HeadConfig(**head), model.bert.architecture) == (kind in OF_A_SEQUENCE and not head)
 
 
 @pytest.mark.parametrize("placement", ["post", "pre"])
